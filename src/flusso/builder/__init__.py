@@ -1,0 +1,1 @@
+"""Build: which documents a change touches, and what they look like now."""

@@ -1,0 +1,1 @@
+"""Capture: what changed, read from the write-ahead log through logical replication."""

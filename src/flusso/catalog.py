@@ -1,0 +1,82 @@
+"""What the database says of itself: tables, columns, keys, replica identity.
+
+Read by `postgres/introspect.py`, used by whoever checks or compiles a schema. Plain facts, no policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table by schema and name, unquoted as the catalog has them."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+class TableKind(StrEnum):
+    """`pg_class.relkind`."""
+
+    TABLE = "r"
+    PARTITIONED = "p"
+    VIEW = "v"
+    MATERIALIZED_VIEW = "m"
+    FOREIGN = "f"
+
+
+class IdentityKind(StrEnum):
+    """`pg_class.relreplident`."""
+
+    DEFAULT = "d"
+    FULL = "f"
+    INDEX = "i"
+    NOTHING = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    `type` is what a cast needs (`numeric(10,2)`, `shop."Mood"`); `base` is the bare type name after
+    domains are resolved (`numeric`, `text`, `timestamptz`), for an array that of its element.
+    """
+
+    name: str
+    type: str
+    base: str
+    is_array: bool = False
+    is_enum: bool = False
+    not_null: bool = False
+    is_generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table, with the columns that an UPDATE or DELETE carries of the old row."""
+
+    name: TableName
+    oid: int
+    kind: TableKind
+    columns: Mapping[str, Column]
+    primary_key: tuple[str, ...]
+    identity: IdentityKind
+    identity_columns: tuple[str, ...]
+    """Columns of the old row in the WAL: the key, the chosen index, or all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The tables asked for that exist."""
+
+    tables: Mapping[TableName, Table] = field(default_factory=dict)
+
+    def get(self, name: TableName) -> Table | None:
+        """Find a table, or None when the database does not have it."""
+        return self.tables.get(name)

@@ -1,0 +1,55 @@
+"""A change of one watched row, as thin as resolving needs it.
+
+Capture makes changes from the WAL; resolve turns them into document ids. A change carries only the
+watched columns of its table (key and link columns), as Postgres prints them, old and new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from flusso.catalog import TableName
+from flusso.lsn import Lsn
+
+UNCHANGED: Final = "\x00"
+"""Stands for a large value that the UPDATE did not touch and the WAL does not repeat. No Postgres text
+holds this character."""
+
+Values = tuple[str | None, ...]
+"""The watched columns of one row, in the order of `WatchedTable.columns`."""
+
+
+class Operation(StrEnum):
+    """What happened to the row."""
+
+    INSERT = "i"
+    UPDATE = "u"
+    DELETE = "d"
+    TRUNCATE = "t"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedTable:
+    """A table that capture follows, with the columns that it extracts."""
+
+    name: TableName
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row's change.
+
+    `old` is there when the replica identity gives an old row; columns outside the identity are None in
+    it, which is *unknown*, not null. `new` is there for inserts and updates. A truncate has neither.
+    """
+
+    table: TableName
+    operation: Operation
+    old: Values | None
+    new: Values | None
+    commit_lsn: Lsn
+    ordinal: int
+    """Raw messages of the transaction up to and including this one."""

@@ -1,0 +1,1 @@
+"""Declare: where it runs. flusso.toml, secrets, and the checks over both."""

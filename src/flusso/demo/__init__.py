@@ -1,0 +1,1 @@
+"""The demo: an embedded Postgres, a shop, and a story told with them."""

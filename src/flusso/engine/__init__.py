@@ -1,0 +1,1 @@
+"""The engine: drives capture, build and write on Spark. The only importer of pyspark."""

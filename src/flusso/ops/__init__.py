@@ -1,0 +1,1 @@
+"""Watch: status, lag and logs."""

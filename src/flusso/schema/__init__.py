@@ -1,0 +1,1 @@
+"""Declare: what a document is made of. Pure: no database, no sink, no Spark."""

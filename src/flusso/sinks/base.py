@@ -1,0 +1,146 @@
+"""The contract of a sink. Whoever writes a new one needs this page and `tests/contract/`.
+
+A `SinkSpec` is a small frozen, picklable description with its secrets resolved; it crosses to executors
+and is opened where it is used. A `Sink` is the open thing: connections, files. It is used by one thread
+at a time; many processes have the same sink open at once.
+
+Versions decide between writers: a write takes effect when its version is the same as or higher than
+what the sink holds for that id, *removals included*; an older one is counted as superseded, which is
+not an error. So a replay, a twin task or a seed beside the stream never puts old content over new.
+
+Errors: a sink raises `SinkUnavailable` when trying again may help (and has already retried what is
+cheap to retry), `SinkRefused` when the whole request is wrong, and reports a document that it will
+never take as a `Refusal` in the result. Nothing else leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from flusso.document import Refusal, Write, WriteResult
+from flusso.schema.model import IndexSchema, Json
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a kind of sink can do."""
+
+    keeps_state: bool = True
+    """Remembers what was seeded and what was written. Without it every start seeds anew."""
+    is_driver_side: bool = False
+    """Lives in the driver process only: executors hand their writes back instead of writing."""
+    is_single_host: bool = False
+    """Is a file of one machine: refuse a Spark master whose executors may be elsewhere."""
+    can_search: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTarget:
+    """One generation of an index."""
+
+    index: str
+    digest: str
+    generation: int
+    text_fields: tuple[str, ...] = ()
+    """Names of the fields that full-text search covers, for sinks without a mapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What the sink remembers of an index. Detects, never resumes: the slot is the position."""
+
+    index: str
+    digest: str
+    generation: int
+    is_seeded: bool = False
+    slot: str = ""
+    system_identifier: str = ""
+    witness: int = 0
+    """The WAL position written just before the slot was last confirmed there."""
+    highest_version: int = 0
+    """The highest version handed out to any task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A document as the sink holds it."""
+
+    version: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One search result."""
+
+    id: str
+    score: float
+    body: bytes
+
+
+class Sink(Protocol):
+    """An open sink. See the module for the rules that hold for every method."""
+
+    def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
+        """Make the generation exist, empty if it is new. Idempotent. Driver, before any write."""
+
+    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+        """Apply writes; on return all that were taken are durable. Executors, in parallel.
+
+        With `refresh` the writes can be searched when this returns. No two writes have the same id.
+        """
+
+    def refresh(self, target: IndexTarget) -> None:
+        """Make everything written so far searchable. Driver."""
+
+    def publish(self, target: IndexTarget) -> None:
+        """Let readers of the index see this generation, atomically, and drop older ones. Driver, once
+        the generation is seeded; idempotent."""
+
+    def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
+        """Fetch documents by id, without waiting for a refresh. Absent ones are left out."""
+
+    def ids(self, target: IndexTarget) -> Iterator[str]:
+        """Go through the ids of all documents of the generation that writes have made durable."""
+
+    def count(self, target: IndexTarget) -> int:
+        """Count the documents that a search can see."""
+
+    def load_states(self) -> Mapping[str, IndexState]:
+        """Read what is remembered, by index name. Empty on a new sink."""
+
+    def save_state(self, state: IndexState) -> None:
+        """Remember, durably before returning. Driver only, one writer at a time."""
+
+    def quarantine(self, refusals: Sequence[Refusal]) -> None:
+        """Keep refused documents durably, one entry for each index and id, the latest reason."""
+
+    def quarantined(self, index: str) -> Sequence[Refusal]:
+        """List what is in quarantine for an index."""
+
+    def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
+        """Full-text search over the published generation, best first."""
+
+    def close(self) -> None:
+        """Let go of connections and files. Idempotent."""
+
+
+class SinkSpec(Protocol):
+    """How to open a sink. Frozen, picklable, hashable; its repr shows no secret."""
+
+    @property
+    def name(self) -> str:
+        """The name under `[sinks.NAME]`."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this kind of sink can do."""
+
+    @property
+    def shape(self) -> Mapping[str, Json]:
+        """The settings that shape the mapping, and so belong in the digest."""
+
+    def open(self) -> Sink:
+        """Open it. Raises `SinkUnavailable` or `SinkRefused`."""

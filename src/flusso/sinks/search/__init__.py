@@ -1,0 +1,1 @@
+"""OpenSearch and its relatives: what they share, and one module for each client."""
