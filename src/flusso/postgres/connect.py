@@ -73,8 +73,9 @@ def _open(dsn: Dsn, settings: dict[str, str], *, autocommit: bool, **extra: str)
     keywords["options"] = f"{own} {pinned}" if own else pinned
     keywords.setdefault("application_name", "flusso")
     keywords.setdefault("connect_timeout", 10)
+    keywords.update(extra)
     try:
-        return psycopg.connect("", autocommit=autocommit, **keywords, **extra)
+        return psycopg.connect("", autocommit=autocommit, **keywords)
     except psycopg.Error as error:
         raise translate(error, f"cannot connect to {dsn.describe()}") from error
 
