@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from flusso.catalog import TableName
 
-Json: TypeAlias = "str | int | float | bool | None | list[Json] | dict[str, Json]"
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 Columns = tuple[str, ...]
 
 

@@ -1,0 +1,44 @@
+"""Fingerprint what shapes documents and mapping.
+
+Two schema files that mean the same have the same digest: it is taken of the model, not of the text, with
+every default spelled out. A new digest means a new generation of the index, so the rendering below and
+the names in `model` are a format: changing them reindexes everybody.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+
+from flusso.schema.model import IndexSchema, Json
+
+_FORMAT = 1
+"""Raise it when the same model begins to give other documents or another mapping."""
+
+
+def digest(schema: IndexSchema, shape: Mapping[str, Json]) -> str:
+    """Give the SHA-256, in hex, of a schema and the sink's settings that shape the mapping."""
+    content = {"format": _FORMAT, "schema": _plain(schema), "shape": _plain(shape)}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _plain(value: object) -> Json:
+    """Turn a piece of the model into JSON; the order of a tuple counts, that of a mapping does not."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        content = {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
+        return {"is": type(value).__name__, **content}
+    match value:
+        case StrEnum():
+            return value.value
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case None | str() | int() | float():
+            return value
+        case _:
+            raise TypeError(f"{type(value).__name__} has no place in a digest")

@@ -1,0 +1,52 @@
+"""Read a `*.schema.yml` into the model.
+
+The way in for whoever has the text of such a file. All problems of the file are reported in one
+`SchemaError`, each with its line; the pieces are in `yaml_nodes` (YAML with places), `section` (typed
+questions), `fields` and `conditions` (the grammar) and `rules` (what cannot be right).
+"""
+
+from __future__ import annotations
+
+from flusso.errors import SchemaError
+from flusso.schema.conditions import read_filters, read_soft_delete
+from flusso.schema.fields import DEFAULT_SCHEMA, Level, read_fields, read_table
+from flusso.schema.model import IndexSchema
+from flusso.schema.node import Node, Problems
+from flusso.schema.section import Section
+from flusso.schema.yaml_nodes import read_yaml
+
+VERSION = 1
+_KEYS = ("version", "table", "schema", "primary_key", "fields", "filters", "soft_delete")
+_REFUSED = {"doc_id": "doc_id is not supported: the id of a document is the primary key of its row"}
+
+
+def parse_schema(text: str, *, file: str) -> IndexSchema:
+    """Read a schema file; `file` is its name for messages."""
+    problems = Problems(file)
+    node = read_yaml(text, problems)
+    schema = None if node is None else _root(node, problems)
+    if schema is None or problems.found:
+        raise SchemaError.of(problems.in_order())
+    return schema
+
+
+def _root(node: Node, problems: Problems) -> IndexSchema:
+    section = Section(node, problems, _KEYS, _REFUSED)
+    section.need("version", "table")
+    _check_version(section)
+    table = read_table(section, DEFAULT_SCHEMA)
+    key = section.columns("primary_key")
+    fields = read_fields(section, Level(table.schema, key))
+    return IndexSchema(
+        table=table,
+        fields=fields,
+        primary_key=key,
+        filters=read_filters(section),
+        soft_delete=read_soft_delete(section, fields),
+    )
+
+
+def _check_version(section: Section) -> None:
+    node = section.get("version")
+    if node is not None and (isinstance(node.value, bool) or node.value != VERSION):
+        section.wrong(f"only version {VERSION} is known", "version")

@@ -1,0 +1,140 @@
+"""Read YAML 1.2 into nodes with places.
+
+Works on ruamel's composed graph, one step before Python objects are made: every key and value still has
+its mark there, and no tag can construct anything. Called by `parse`; gives None when there is no tree.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from ruamel.yaml import YAML, nodes
+from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
+
+from flusso.schema.node import Node, Place, Plain, Problems, join_path, unfit_text
+
+_TAG = "tag:yaml.org,2002:"
+_MAX_NODES = 50_000
+"""Aliases may be repeated, but not until a small file fills the memory."""
+
+_MAX_DEPTH = 100
+
+
+def read_yaml(text: str, problems: Problems) -> Node | None:
+    """Read one document; what is wrong with it as YAML is added to the problems."""
+    try:
+        graph = YAML(typ="rt", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        problems.add(_place(error.problem_mark), "", f"not valid YAML: {error.problem or error.context}")
+        return None
+    except (YAMLError, RecursionError, ValueError, AttributeError, IndexError, NotImplementedError) as error:
+        # The parser gives up on odd input in more ways than its own error class.
+        problems.add(Place(1, 1), "", f"not valid YAML ({type(error).__name__})")
+        return None
+    if graph is None:
+        problems.add(Place(1, 1), "", "the file is empty")
+        return None
+    return _Converter(problems).convert(graph, "", 0)
+
+
+def _place(mark: StringMark | None) -> Place:
+    return Place(mark.line + 1, mark.column + 1) if mark is not None else Place(1, 1)
+
+
+@dataclass(slots=True)
+class _Converter:
+    problems: Problems
+    count: int = 0
+    open: set[int] = field(default_factory=set)
+
+    def convert(self, source: nodes.Node, path: str, depth: int) -> Node:
+        place = _place(source.start_mark)
+        self.count += 1
+        if id(source) in self.open:
+            self.problems.add(place, path, "an alias refers to what it is part of")
+            return Node(path, place, None)
+        if depth > _MAX_DEPTH or self.count > _MAX_NODES:
+            if self.count <= _MAX_NODES + 1:
+                self.problems.add(place, path, "the file is too deep or repeats too much by aliases")
+            return Node(path, place, None)
+        self.open.add(id(source))
+        try:
+            return Node(path, place, self._value(source, path, place, depth))
+        finally:
+            self.open.discard(id(source))
+
+    def _value(
+        self, source: nodes.Node, path: str, place: Place, depth: int
+    ) -> Plain | list[Node] | dict[str, Node]:
+        match source:
+            case nodes.MappingNode():
+                return self._mapping(source, path, depth)
+            case nodes.SequenceNode():
+                return [
+                    self.convert(item, join_path(path, index), depth + 1)
+                    for index, item in enumerate(source.value)
+                ]
+            case _:
+                return self._scalar(source, path, place)
+
+    def _mapping(self, source: nodes.MappingNode, path: str, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        for key_source, value_source in source.value:
+            key_place = _place(key_source.start_mark)
+            if not isinstance(key_source, nodes.ScalarNode):
+                self.problems.add(key_place, path, "a key must be a text")
+                continue
+            key = str(key_source.value)
+            own_path = join_path(path, key)
+            if (flaw := unfit_text(key)) is not None:
+                self.problems.add(key_place, path, f"a key {flaw}")
+                continue
+            if (first := found.get(key)) is not None:
+                line = (first.key_place or first.place).line
+                self.problems.add(key_place, own_path, f"duplicate key, already given on line {line}")
+                continue
+            found[key] = replace(self.convert(value_source, own_path, depth + 1), key_place=key_place)
+        return found
+
+    def _scalar(self, source: nodes.Node, path: str, place: Place) -> Plain:
+        text = str(source.value)
+        tag = str(source.tag or "")
+        if (flaw := unfit_text(text)) is not None:
+            self.problems.add(place, path, flaw)
+            return None
+        value = _resolve(text, tag)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.problems.add(place, path, "infinity and not-a-number have no place in JSON")
+            return None
+        if not tag.startswith(_TAG):
+            self.problems.add(place, path, "a tag of its own kind is not understood here")
+        return value
+
+
+def _resolve(text: str, tag: str) -> Plain:
+    """Give a scalar its type by YAML's core tags; a date stays the text that it is written as."""
+    try:
+        match tag.removeprefix(_TAG):
+            case "null":
+                return None
+            case "bool":
+                return text.lower() in ("true", "yes", "on")
+            case "int":
+                return _integer(text)
+            case "float":
+                return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+            case _:
+                return text
+    except ValueError:
+        return text
+
+
+def _integer(text: str) -> int:
+    digits = text.replace("_", "").lower()
+    sign = -1 if digits.startswith("-") else 1
+    digits = digits.lstrip("+-")
+    for prefix, base in (("0x", 16), ("0o", 8), ("0b", 2)):
+        if digits.startswith(prefix):
+            return sign * int(digits[2:], base)
+    return sign * int(digits)
