@@ -1,0 +1,277 @@
+"""The SQLite sink: the whole contract of `sinks/base.py` over one file.
+
+Each generation has a number, its *target*; all documents are in one table, and each generation has a
+full-text table of its own (`search_<target>`), so that ranking counts words of that index alone and an old
+generation goes by dropping a table. A write is one transaction: what it compares cannot change under it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from flusso.document import Refusal, Write, WriteResult
+from flusso.errors import SinkRefused
+from flusso.schema.model import IndexSchema, Json
+from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Sink, Stored
+from flusso.sinks.sqlite.file import open_file, transaction, translated
+from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
+from flusso.sinks.state import state_from_json, state_to_json
+
+_BUSY_TIMEOUT_S = 30.0
+_PAGE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteSpec:
+    """Keep documents in one SQLite file of this machine."""
+
+    name: str
+    path: str | Path
+
+    def __post_init__(self) -> None:
+        # An executor's working folder is not the driver's.
+        object.__setattr__(self, "path", Path(self.path).absolute())
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Everything, on one machine."""
+        return Capabilities(is_single_host=True)
+
+    @property
+    def shape(self) -> Mapping[str, Json]:
+        """Nothing here changes a document."""
+        return {}
+
+    def open(self) -> Sink:
+        """Open the file, and make it if it is new."""
+        return SqliteSink(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What is there already under an id."""
+
+    seq: int
+    version: int
+    is_live: bool
+
+
+class SqliteSink:
+    """An open SQLite file."""
+
+    def __init__(self, spec: SqliteSpec, *, busy_timeout_s: float = _BUSY_TIMEOUT_S) -> None:
+        self._spec = spec
+        self._path = Path(spec.path)
+        self._conn = open_file(self._path, busy_timeout_s)
+
+    def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
+        """Register the generation and make its full-text table."""
+        with self._transaction():
+            self._conn.execute(
+                "insert or ignore into generations (name, digest, generation) values (?, ?, ?)", _key(target)
+            )
+            self._conn.execute(
+                f"create virtual table if not exists search_{self._number(target)}"
+                f" using fts5(body, tokenize = '{TOKENIZER}')"
+            )
+
+    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+        """Apply what is not older than what is there, in one transaction; it can be searched at once."""
+        texts, refusals = self._texts(target, writes)
+        with self._transaction():
+            number = self._number(target)
+            present = self._present(number, [write.id for write in writes])
+            (last,) = self._conn.execute("select coalesce(max(seq), 0) from documents").fetchone()
+            rows: list[tuple[int, int, str, int, bytes | None]] = []
+            newest_conflict = superseded = 0
+            for write in writes:
+                found = present.get(write.id)
+                if write.body is not None and write.id not in texts:
+                    continue
+                if found is not None and found.version > write.version:
+                    superseded += 1
+                    newest_conflict = max(newest_conflict, found.version)
+                    continue
+                if found is None:
+                    last += 1
+                seq = last if found is None else found.seq
+                rows.append((seq, number, write.id, write.version, write.body))
+            self._store(number, rows, present, texts)
+        written = sum(row[4] is not None for row in rows)
+        return WriteResult(written, len(rows) - written, superseded, refusals, newest_conflict)
+
+    def _texts(
+        self, target: IndexTarget, writes: Sequence[Write]
+    ) -> tuple[dict[str, str], tuple[Refusal, ...]]:
+        """Gather what can be searched before the file is locked; what is not JSON is refused."""
+        fields = frozenset(target.text_fields)
+        texts: dict[str, str] = {}
+        refusals: list[Refusal] = []
+        for write in writes:
+            if write.body is None:
+                continue
+            try:
+                texts[write.id] = text_of(write.body, fields)
+            except (ValueError, RecursionError) as error:
+                reason = f"not readable as JSON ({type(error).__name__})"
+                refusals.append(Refusal(target.index, write.id, write.version, self._spec.name, reason))
+        return texts, tuple(refusals)
+
+    def _store(
+        self,
+        number: int,
+        rows: Sequence[tuple[int, int, str, int, bytes | None]],
+        present: Mapping[str, _Row],
+        texts: Mapping[str, str],
+    ) -> None:
+        stale = [(found.seq,) for row in rows if (found := present.get(row[2])) is not None and found.is_live]
+        self._conn.executemany(f"delete from search_{number} where rowid = ?", stale)
+        self._conn.executemany(
+            # The cast keeps the bytes and only marks them as text, which SQL's JSON functions want.
+            "insert into documents (seq, target, id, version, body) values (?, ?, ?, ?, cast(? as text))"
+            " on conflict (seq) do update set version = excluded.version, body = excluded.body",
+            rows,
+        )
+        self._conn.executemany(
+            f"insert into search_{number} (rowid, body) values (?, ?)",
+            [(row[0], texts[row[2]]) for row in rows if row[4] is not None],
+        )
+
+    def refresh(self, target: IndexTarget) -> None:
+        """A committed write can be searched already."""
+
+    def publish(self, target: IndexTarget) -> None:
+        """Point readers at the generation and drop the older ones, in one transaction."""
+        with self._transaction():
+            number = self._number(target)
+            self._conn.execute("insert or replace into published values (?, ?)", (target.index, number))
+            older = self._conn.execute(
+                "select target from generations where name = ? and generation <= ? and target <> ?",
+                (target.index, target.generation, number),
+            ).fetchall()
+            for (old,) in older:
+                self._conn.execute(f"drop table if exists search_{old}")
+                self._conn.execute("delete from documents where target = ?", (old,))
+                self._conn.execute("delete from generations where target = ?", (old,))
+
+    def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
+        """Fetch documents by id."""
+        with translated(self._path):
+            rows = self._conn.execute(
+                "select id, version, cast(body as blob) from documents"
+                " where target = ? and body is not null and id in (select value from json_each(?))",
+                (self._number(target), json.dumps(list(ids))),
+            )
+            return {id_: Stored(version, body) for id_, version, body in rows}
+
+    def ids(self, target: IndexTarget) -> Iterator[str]:
+        """Go through all ids, page by page, so that no read holds the log back."""
+        last, after = "", ">="
+        while True:
+            with translated(self._path):
+                page = self._conn.execute(
+                    f"select id from documents where target = ? and body is not null and id {after} ?"
+                    " order by id limit ?",
+                    (self._number(target), last, _PAGE),
+                ).fetchall()
+            for (last,) in page:
+                yield last
+            after = ">"
+            if len(page) < _PAGE:
+                return
+
+    def count(self, target: IndexTarget) -> int:
+        """Count the documents."""
+        with translated(self._path):
+            return int(
+                self._conn.execute(
+                    "select count(*) from documents where target = ? and body is not null",
+                    (self._number(target),),
+                ).fetchone()[0]
+            )
+
+    def load_states(self) -> Mapping[str, IndexState]:
+        """Read what is remembered."""
+        with translated(self._path):
+            rows = self._conn.execute("select name, state from states").fetchall()
+        return {name: state_from_json(text) for name, text in rows}
+
+    def save_state(self, state: IndexState) -> None:
+        """Remember."""
+        with self._transaction():
+            self._conn.execute(
+                "insert or replace into states values (?, ?)", (state.index, state_to_json(state))
+            )
+
+    def quarantine(self, refusals: Sequence[Refusal]) -> None:
+        """Keep refused documents."""
+        with self._transaction():
+            self._conn.executemany(
+                "insert or replace into quarantine values (?, ?, ?, ?, ?)",
+                [(each.index, each.id, each.version, each.sink, each.reason) for each in refusals],
+            )
+
+    def quarantined(self, index: str) -> Sequence[Refusal]:
+        """List what is in quarantine, by id."""
+        with translated(self._path):
+            rows = self._conn.execute(
+                "select name, id, version, sink, reason from quarantine where name = ? order by id", (index,)
+            )
+            return [Refusal(*row) for row in rows]
+
+    def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
+        """Find documents that have all the words, best first."""
+        words = match_expression(query)
+        if not words:
+            return []
+        with translated(self._path):
+            found = self._conn.execute("select target from published where name = ?", (index,)).fetchone()
+            if found is None:
+                return []
+            rows = self._conn.execute(
+                "select documents.id, -search.rank, cast(documents.body as blob)"
+                f" from search_{found[0]} as search"
+                " join documents on documents.seq = search.rowid"
+                f" where search_{found[0]} match ?"
+                " order by search.rank"
+                " limit ?",
+                (words, limit),
+            )
+            return [Hit(id_, score, body) for id_, score, body in rows]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._conn.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with translated(self._path), transaction(self._conn):
+            yield
+
+    def _number(self, target: IndexTarget) -> int:
+        found = self._conn.execute(
+            "select target from generations where name = ? and digest = ? and generation = ?", _key(target)
+        ).fetchone()
+        if found is None:
+            raise SinkRefused(
+                f'generation {target.generation} of index "{target.index}" is not in "{self._path}"',
+                hint="it was replaced by a newer one, or never made",
+            )
+        return int(found[0])
+
+    def _present(self, number: int, ids: Sequence[str]) -> dict[str, _Row]:
+        rows: sqlite3.Cursor = self._conn.execute(
+            "select id, seq, version, body is not null from documents"
+            " where target = ? and id in (select value from json_each(?))",
+            (number, json.dumps(ids)),
+        )
+        return {id_: _Row(seq, version, bool(is_live)) for id_, seq, version, is_live in rows}
+
+
+def _key(target: IndexTarget) -> tuple[str, str, int]:
+    return (target.index, target.digest, target.generation)

@@ -1,0 +1,44 @@
+"""A real OpenSearch for the session: the one in `FLUSSO_TEST_OPENSEARCH_URL`, or one of our own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from search_server import NoServer, SearchServer, start_server
+
+_missing: list[str] = []
+
+
+@pytest.fixture(scope="session")
+def opensearch_url() -> Iterator[str]:
+    """Where a server answers. In CI there has to be one."""
+    given = os.environ.get("FLUSSO_TEST_OPENSEARCH_URL")
+    if given:
+        yield given.rstrip("/")
+        return
+    server = _start()
+    atexit.register(server.stop)
+    yield server.url
+    server.stop()
+    atexit.unregister(server.stop)
+
+
+def _start() -> SearchServer:
+    try:
+        return start_server()
+    except NoServer as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"no OpenSearch in CI: {error}", pytrace=False)
+        _missing.append(str(error))
+        pytest.skip("no OpenSearch")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say once, loudly, what was not tested."""
+    if _missing:
+        line = f"OPENSEARCH TESTS WERE SKIPPED: {_missing[0]} (or set FLUSSO_TEST_OPENSEARCH_URL)"
+        terminalreporter.write_line(line, red=True, bold=True)

