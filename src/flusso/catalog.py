@@ -44,8 +44,9 @@ class IdentityKind(StrEnum):
 class Column:
     """One column.
 
-    `type` is what a cast needs (`numeric(10,2)`, `shop."Mood"`); `base` is the bare type name after
-    domains are resolved (`numeric`, `text`, `timestamptz`), for an array that of its element.
+    `type` is what an operand is cast to (`numeric`, `shop."Mood"`, `text[]`): domains resolved, without
+    the length or precision that would cut the operand; `base` is the bare name of that type (`numeric`,
+    `text`, `timestamptz`), for an array that of its element.
     """
 
     name: str

@@ -1,0 +1,42 @@
+"""How tuples of key values go into a statement, come out of it, and join two tables.
+
+Pure. Values travel as text arrays, one for each column, and come back as the text that the WAL has
+for them, so a key read from a table equals the same key read from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flusso.catalog import Column, Table
+from flusso.postgres.identifiers import quote
+from flusso.postgres.values import operator, print_text
+
+
+def columns_of(table: Table, names: Sequence[str]) -> tuple[Column, ...]:
+    """Look the columns up."""
+    return tuple(table.columns[name] for name in names)
+
+
+def match_keys(alias: str, columns: Sequence[Column]) -> str:
+    """Compare columns with the tuples in `$1`, `$2` …, in a form that an index on them serves."""
+    if len(columns) == 1:
+        (column,) = columns
+        return f"{alias}.{quote(column.name)} {operator(column, '=')} any($1::text[]::{column.type}[])"
+    names = ", ".join(f"{alias}.{quote(column.name)}" for column in columns)
+    arrays = ", ".join(f"${n}::text[]::{column.type}[]" for n, column in enumerate(columns, 1))
+    parts = ", ".join(f"k{n}" for n in range(1, len(columns) + 1))
+    return f"({names}) in (select {parts} from unnest({arrays}) as k({parts}))"
+
+
+def select_texts(alias: str, columns: Sequence[Column]) -> str:
+    """List the columns as the WAL prints them."""
+    return ", ".join(print_text(column, f"{alias}.{quote(column.name)}") for column in columns)
+
+
+def join_keys(left: str, left_columns: Sequence[Column], right: str, right_names: Sequence[str]) -> str:
+    """Equate columns of two aliases pair by pair."""
+    return " and ".join(
+        f"{left}.{quote(column.name)} {operator(column, '=')} {right}.{quote(name)}"
+        for column, name in zip(left_columns, right_names, strict=True)
+    )

@@ -1,0 +1,136 @@
+"""How a changed row leads to the documents it is part of.
+
+Pure. Every place where a table stands in a schema gives a path: the columns of the changed row to begin
+with, and the hops from there to keys of the root. The beginning comes from the WAL, old image and new,
+so both the parent that a row left and the one it joined are found. Each hop is one SELECT over current
+data, from the keys of one level to the keys of the level above. With no hops left the values are a root
+key.
+
+That is enough: when a row in between was itself moved or deleted, that row's own change starts a path of
+its own, from its own old link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from flusso.builder.keys import columns_of, match_keys, select_texts
+from flusso.catalog import Catalog, Table, TableName
+from flusso.postgres.identifiers import quote_table
+from flusso.schema.model import Aggregate, Columns, Field, Group, IndexSchema, Join, JoinKind
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A SELECT from tuples of values to tuples of values: one text array for each column in, text out."""
+
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One way from a table to the root."""
+
+    table: TableName
+    columns: Columns
+    """Columns of the changed row that begin it."""
+    hops: tuple[Hop, ...]
+    field: str
+    """Dotted name of the place, empty for the root."""
+    key: Columns = ()
+    """The table's primary key, by which a value that the WAL left out is read."""
+    reread: Hop | None = None
+    """From `key` to `columns`; None without a primary key."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlindLink:
+    """A place whose deletes and moves cannot be seen, because the old row in the WAL lacks the link."""
+
+    index: str
+    field: str
+    table: TableName
+    columns: Columns
+    remedy_sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A table whose keys are climbed from: its key, and the hops from that key to the root's."""
+
+    table: Table
+    key: Columns
+    hops: tuple[Hop, ...]
+    field: str = ""
+
+
+def find_paths(schema: IndexSchema, catalog: Catalog) -> tuple[Path, ...]:
+    """List all paths of a completed schema, the root's first."""
+    root = _Level(catalog.tables[schema.table], schema.primary_key, ())
+    return (_path(root.table, root.key, (), ""), *_below(schema.fields, root, catalog))
+
+
+def find_blind_links(index: str, paths: Sequence[Path], catalog: Catalog) -> list[BlindLink]:
+    """List the places whose link columns the table's replica identity does not carry."""
+    return [
+        BlindLink(
+            index,
+            path.field,
+            path.table,
+            path.columns,
+            f"alter table {quote_table(path.table)} replica identity full;",
+        )
+        for path in paths
+        if not set(path.columns) <= set(catalog.tables[path.table].identity_columns)
+    ]
+
+
+def _below(fields: tuple[Field, ...], parent: _Level, catalog: Catalog) -> Iterator[Path]:
+    for item in fields:
+        if isinstance(item, Group):
+            yield from _below(item.fields, _named(parent, item.name), catalog)
+        elif isinstance(item, Join | Aggregate):
+            yield from _into(item, parent, catalog)
+
+
+def _into(item: Join | Aggregate, parent: _Level, catalog: Catalog) -> Iterator[Path]:
+    table = catalog.tables[item.table]
+    field = _dotted(parent.field, item.name)
+    if item.through is not None:
+        junction = catalog.tables[item.through.table]
+        yield _path(junction, item.through.left_key, parent.hops, field)
+        climb = _hop(junction, item.through.right_key, item.through.left_key)
+        yield _path(table, item.primary_key, (climb, *parent.hops), field)
+    elif isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
+        climb = _hop(parent.table, item.column, parent.key)
+        yield _path(table, item.primary_key, (climb, *parent.hops), field)
+    else:
+        climb = _hop(table, item.primary_key, item.foreign_key)
+        yield _path(table, item.foreign_key, parent.hops, field)
+    if isinstance(item, Join):
+        level = _Level(table, item.primary_key, (climb, *parent.hops), field)
+        yield from _below(item.fields, level, catalog)
+
+
+def _path(table: Table, columns: Columns, hops: tuple[Hop, ...], field: str) -> Path:
+    key = table.primary_key
+    return Path(table.name, columns, hops, field, key, _hop(table, key, columns) if key else None)
+
+
+def _hop(table: Table, given: Columns, wanted: Columns) -> Hop:
+    # Rows that hold their own key are distinct as they are: no need to collect them before the first.
+    is_distinct = bool(table.primary_key) and set(table.primary_key) <= set(wanted)
+    return Hop(
+        f"select {'' if is_distinct else 'distinct '}{select_texts('t', columns_of(table, wanted))}\n"
+        f"from {quote_table(table.name)} as t\n"
+        f"where {match_keys('t', columns_of(table, given))}"
+    )
+
+
+def _named(level: _Level, name: str) -> _Level:
+    return _Level(level.table, level.key, level.hops, _dotted(level.field, name))
+
+
+def _dotted(parent: str, name: str) -> str:
+    return f"{parent}.{name}" if parent else name

@@ -1,0 +1,90 @@
+"""A schema compiled against the catalog: all the SQL that following and seeding an index needs.
+
+Made once on the driver, picklable, without a connection; executors get it inside their tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flusso.builder.complete import complete
+from flusso.builder.keys import columns_of, select_texts
+from flusso.builder.paths import BlindLink, Hop, Path, find_blind_links, find_paths
+from flusso.builder.problems import find_problems
+from flusso.builder.statement import Statement, documents_by_keys, documents_by_range
+from flusso.catalog import Catalog, TableName
+from flusso.change import WatchedTable
+from flusso.errors import SchemaError
+from flusso.postgres.identifiers import quote_table
+from flusso.schema.model import IndexSchema, tables_of
+
+__all__ = [
+    "BlindLink",
+    "Hop",
+    "IndexPlan",
+    "Path",
+    "Statement",
+    "blind_links",
+    "compile_index",
+    "find_problems",
+    "watched_tables",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """One index, compiled."""
+
+    index: str
+    root: TableName
+    key: tuple[str, ...]
+    """Key columns of the root."""
+    by_keys: Statement
+    """Documents of given keys: `$1` … are text arrays, one for each key column, then the operands."""
+    by_range: Statement
+    """Documents of root rows with `ctid >= $1 and ctid < $2`, then the operands."""
+    paths: tuple[Path, ...]
+    reads: frozenset[TableName]
+    """Every table that the documents read."""
+    all_keys: Statement
+    """The keys of all root rows, without operands."""
+
+
+def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPlan:
+    """Compile a schema, or raise SchemaError with everything that does not fit the database."""
+    problems = find_problems(index, schema, catalog)
+    if problems:
+        raise SchemaError("; ".join(problems))
+    whole = complete(schema, catalog)
+    root = catalog.tables[whole.table]
+    key = columns_of(root, whole.primary_key)
+    return IndexPlan(
+        index=index,
+        root=whole.table,
+        key=whole.primary_key,
+        by_keys=documents_by_keys(whole, catalog),
+        by_range=documents_by_range(whole, catalog),
+        paths=find_paths(whole, catalog),
+        reads=tables_of(whole),
+        all_keys=Statement(f"select {select_texts('t', key)}\nfrom {quote_table(root.name)} as t", ()),
+    )
+
+
+def watched_tables(plans: Iterable[IndexPlan]) -> tuple[WatchedTable, ...]:
+    """Name what capture must follow: each table with its primary key, then its link columns by name."""
+    keys: dict[TableName, tuple[str, ...]] = {}
+    links: dict[TableName, set[str]] = {}
+    for plan in plans:
+        for path in plan.paths:
+            keys[path.table] = path.key
+            links.setdefault(path.table, set()).update(path.columns)
+    return tuple(
+        WatchedTable(table, (*keys[table], *sorted(links[table] - set(keys[table]))))
+        for table in sorted(keys)
+    )
+
+
+def blind_links(plans: Iterable[IndexPlan], catalog: Catalog) -> list[BlindLink]:
+    """List the relations whose deletes and moves the present replica identities hide."""
+    return [link for plan in plans for link in find_blind_links(plan.index, plan.paths, catalog)]

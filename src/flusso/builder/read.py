@@ -1,0 +1,100 @@
+"""Read finished documents: by key while following, by block range while seeding.
+
+Called by the engine's tasks with a connection of their own. The JSON text goes from the server's answer
+into `Built.body` untouched: it is never decoded, parsed or written anew. A document never contains a
+line break, so it may stand as it is in a body of lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.types.string import ByteaBinaryLoader
+
+from flusso.builder.plan import IndexPlan
+from flusso.document import Key, id_text
+from flusso.postgres.connect import Connection, translated
+from flusso.postgres.identifiers import quote_table
+
+_MAX_TID = "(4294967295,65535)"
+_SIZE = """
+select pg_relation_size($1::text::regclass) / current_setting('block_size')::bigint,
+  current_setting('block_size')::bigint
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One document as it is now; no body means that its row is gone."""
+
+    id: str
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """Blocks of the root table, the end excluded; without an end it goes to wherever the table ends."""
+
+    index: str
+    start_block: int
+    end_block: int | None
+
+
+def read_documents(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]:
+    """Build the documents of the keys; a key whose id no row has is a removal.
+
+    Ids are compared as text: 1.0 and 1.00 are one key in SQL and two ids in an index.
+    """
+    if not keys:
+        return []
+    parameters = [[key[n] for key in keys] for n in range(len(plan.key))]
+    with translated(f'cannot build documents of index "{plan.index}"'):
+        cursor = psycopg.RawCursor(conn)
+        _give_bytes(cursor)
+        cursor.execute(plan.by_keys.sql.encode(), [*parameters, *plan.by_keys.operands], binary=True)
+        built = _built(cursor.fetchall())
+    found = {document.id for document in built}
+    missing = dict.fromkeys(text for text in map(id_text, keys) if text not in found)
+    return [*built, *(Built(text, None) for text in missing)]
+
+
+def plan_ranges(conn: Connection, plan: IndexPlan, range_mb: float) -> list[BlockRange]:
+    """Cut the root table into ranges of about that size; the last one has no end."""
+    with translated(f"cannot read the size of {plan.root}"):
+        row = psycopg.RawCursor(conn).execute(_SIZE.encode(), [quote_table(plan.root)]).fetchone()
+    assert row is not None
+    blocks, block_bytes = row
+    step = max(1, int(range_mb * 1024 * 1024) // block_bytes)
+    starts = range(0, max(1, blocks), step)
+    return [BlockRange(plan.index, start, start + step if start != starts[-1] else None) for start in starts]
+
+
+def read_range(
+    conn: Connection, plan: IndexPlan, block_range: BlockRange, *, fetch: int = 1000
+) -> Iterator[list[Built]]:
+    """Build the documents of a range, `fetch` at a time, in one transaction of its own."""
+    end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
+    parameters = [f"({block_range.start_block},0)", end, *plan.by_range.operands]
+    with translated(f'cannot build documents of index "{plan.index}"'):
+        with conn.transaction():
+            # A cursor is planned for its first rows by default; all of these will be read.
+            conn.execute("set local cursor_tuple_fraction = 1")
+            with psycopg.RawServerCursor(conn, "flusso_range") as cursor:
+                _give_bytes(cursor)
+                cursor.execute(plan.by_range.sql.encode(), parameters, binary=True)
+                while rows := cursor.fetchmany(fetch):
+                    yield _built(rows)
+
+
+def _give_bytes(cursor: psycopg.Cursor[Any] | psycopg.ServerCursor[Any]) -> None:
+    # The binary form of json is its text: the loader for binary strings hands it over as it is.
+    cursor.adapters.register_loader("json", ByteaBinaryLoader)
+
+
+def _built(rows: Sequence[tuple[Any, ...]]) -> list[Built]:
+    if rows and len(rows[0]) == 2:
+        return [Built(key, body) for key, body in rows]
+    return [Built(id_text(row[:-1]), row[-1]) for row in rows]

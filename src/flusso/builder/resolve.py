@@ -1,0 +1,152 @@
+"""Turn changes into the ids of the documents they touch.
+
+Called by the engine's tasks. A change of a root costs no SQL. Any other goes along its paths, many
+changes at once: a bounded number of statements for each hop and each ten thousand values. Results are
+handed on as rows come, so one row that touches a million documents does not fill the memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import psycopg
+
+from flusso.builder.paths import Hop, Path
+from flusso.builder.plan import IndexPlan
+from flusso.catalog import TableName
+from flusso.change import UNCHANGED, Change, Operation, Values, WatchedTable
+from flusso.document import DocumentId, Key
+from flusso.postgres.connect import Connection, translated
+
+_CHUNK = 10_000
+"""Values in one statement, and changes looked at together."""
+_REMEMBERED = 200_000
+"""Ids kept to leave out repeats; beyond that a repeat may pass, which costs a build and harms nothing."""
+
+_names = itertools.count(1)
+
+
+def resolve(
+    conn: Connection, plans: Sequence[IndexPlan], changes: Iterable[Change], watched: Sequence[WatchedTable]
+) -> Iterator[DocumentId]:
+    """Give the ids of all documents that the changes may have touched, roots that are truncated aside.
+
+    The connection is busy, in a transaction, until the iterator has ended or is closed.
+    """
+    seen: set[DocumentId] = set()
+    for document in _all(conn, plans, changes, watched):
+        if document in seen:
+            continue
+        if len(seen) >= _REMEMBERED:
+            seen.clear()
+        seen.add(document)
+        yield document
+
+
+def truncated_roots(plans: Iterable[IndexPlan], changes: Iterable[Change]) -> set[str]:
+    """Name the indexes whose root was truncated: their documents are only known to the sink."""
+    truncated = {change.table for change in changes if change.operation is Operation.TRUNCATE}
+    return {plan.index for plan in plans if plan.root in truncated}
+
+
+def _all(
+    conn: Connection, plans: Sequence[IndexPlan], changes: Iterable[Change], watched: Sequence[WatchedTable]
+) -> Iterator[DocumentId]:
+    positions = {table.name: {name: n for n, name in enumerate(table.columns)} for table in watched}
+    enumerated: set[str] = set()
+    for chunk in _chunks(changes):
+        by_table: dict[TableName, list[Change]] = {}
+        for change in chunk:
+            by_table.setdefault(change.table, []).append(change)
+        for plan in plans:
+            if _must_enumerate(plan, by_table) and plan.index not in enumerated:
+                enumerated.add(plan.index)
+                yield from _documents(plan, _stream(conn, plan.all_keys.sql, [], f"keys of {plan.root}"))
+            for path in plan.paths:
+                rows = [change for change in by_table.get(path.table, ()) if change.new or change.old]
+                if rows:
+                    yield from _documents(plan, _follow(conn, path, rows, positions[path.table]))
+
+
+def _documents(plan: IndexPlan, keys: Iterable[Key]) -> Iterator[DocumentId]:
+    return (DocumentId(plan.index, key) for key in keys)
+
+
+def _must_enumerate(plan: IndexPlan, by_table: Mapping[TableName, Sequence[Change]]) -> bool:
+    return any(
+        change.operation is Operation.TRUNCATE
+        for table in plan.reads - {plan.root}
+        for change in by_table.get(table, ())
+    )
+
+
+def _follow(
+    conn: Connection, path: Path, changes: Sequence[Change], positions: Mapping[str, int]
+) -> Iterator[Key]:
+    where = [positions[name] for name in path.columns]
+    begun, unread = _begin(changes, where)
+    keys: Iterator[Key] = iter(begun)
+    if unread and path.reread is not None:
+        key_at = [positions[name] for name in path.key]
+        rows = dict.fromkeys(tuple(change.new[n] for n in key_at) for change in unread if change.new)
+        keys = itertools.chain(keys, _hop(conn, path.reread, _known(rows), path))
+    for hop in path.hops:
+        keys = _hop(conn, hop, keys, path)
+    return keys
+
+
+def _begin(changes: Iterable[Change], where: Sequence[int]) -> tuple[dict[Key, None], list[Change]]:
+    """Give the distinct values that the WAL has, and the changes whose values must be read."""
+    begun: dict[Key, None] = {}
+    unread: list[Change] = []
+    for change in changes:
+        images = []
+        if change.old is not None:
+            images.append(tuple(change.old[n] for n in where))
+        if change.new is not None:
+            images.append(tuple(_current(change.new, change.old, n) for n in where))
+            if UNCHANGED in images[-1]:
+                unread.append(change)
+        for key in _known(images):
+            if UNCHANGED not in key:
+                begun[key] = None
+    return begun, unread
+
+
+def _current(new: Values, old: Values | None, n: int) -> str | None:
+    """A value that the update did not touch is the old row's."""
+    if new[n] == UNCHANGED and old is not None and old[n] is not None:
+        return old[n]
+    return new[n]
+
+
+def _known(rows: Iterable[Values]) -> Iterator[Key]:
+    """Leave out tuples with a null (it refers to nothing) or an unknown."""
+    for row in rows:
+        if None not in row:
+            yield row  # type: ignore[misc]
+
+
+def _hop(conn: Connection, hop: Hop, keys: Iterable[Key], path: Path) -> Iterator[Key]:
+    for chunk in _chunks(keys):
+        parameters = [list(column) for column in zip(*chunk, strict=True)]
+        place = f'"{path.field}"' if path.field else "the root"
+        yield from _stream(conn, hop.sql, parameters, f"the documents of {path.table} by {place}")
+
+
+def _stream(conn: Connection, sql: str, parameters: Sequence[Any], doing: str) -> Iterator[Key]:
+    """Run a statement and hand on its rows as they come."""
+    with translated(f"cannot find {doing}"):
+        with conn.transaction():
+            with psycopg.RawServerCursor(conn, f"flusso_hop_{next(_names)}") as cursor:
+                cursor.execute(sql.encode(), parameters)
+                while rows := cursor.fetchmany(_CHUNK):
+                    yield from _known(rows)
+
+
+def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    source = iter(items)
+    while chunk := list(itertools.islice(source, _CHUNK)):
+        yield chunk

@@ -1,0 +1,144 @@
+"""Read what the database says of itself: tables for the schema check and the builder, and its identity.
+
+Three queries whatever the number of tables. Plain facts: what they mean for a schema is decided by
+whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flusso.catalog import Catalog, Column, IdentityKind, Table, TableKind, TableName
+from flusso.postgres.connect import Connection, translated
+
+_TABLES = """
+select c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relreplident::text,
+  (select array_agg(a.attname::text order by k.n)
+   from pg_index as i
+   cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
+   join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
+   where i.indrelid = c.oid and i.indisprimary and k.n <= i.indnkeyatts),
+  (select array_agg(a.attname::text order by k.n)
+   from pg_index as i
+   cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
+   join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
+   where i.indrelid = c.oid and i.indimmediate and i.indisvalid and k.n <= i.indnkeyatts
+     and case c.relreplident when 'd' then i.indisprimary when 'i' then i.indisreplident else false end)
+from unnest(%s::text[], %s::text[]) as w(schema, name)
+join pg_namespace as n on n.nspname = w.schema
+join pg_class as c on c.relnamespace = n.oid and c.relname = w.name
+where c.relkind in ('r', 'p', 'v', 'm', 'f')
+"""
+
+_COLUMNS = """
+select attrelid, attname::text, atttypid, attnotnull, attgenerated <> ''
+from pg_attribute
+where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
+order by attrelid, attnum
+"""
+
+# A domain leads to its base, an array to its element, so the chain of each column's type is complete.
+_TYPES = """
+with recursive reached as (
+  select distinct atttypid as oid
+  from pg_attribute
+  where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
+  union
+  select case when t.typtype = 'd' then t.typbasetype else t.typelem end
+  from reached join pg_type as t on t.oid = reached.oid
+  where t.typtype = 'd' or t.typcategory = 'A' and t.typelem <> 0
+)
+select t.oid, t.typname::text, format_type(t.oid, -1), t.typtype = 'e',
+  case when t.typtype = 'd' then t.typbasetype else 0 end,
+  case when t.typtype <> 'd' and t.typcategory = 'A' then t.typelem else 0 end
+from reached join pg_type as t on t.oid = reached.oid
+"""
+
+_IDENTITY = """
+select s.system_identifier::text,
+  case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
+    else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end,
+  current_setting('server_version_num')::int,
+  current_database()::text
+from pg_control_system() as s
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """Which cluster and database this is."""
+
+    system_identifier: str
+    timeline: int
+    server_version: int
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    name: str
+    cast: str
+    is_enum: bool
+    base_oid: int
+    element_oid: int
+
+
+def read_catalog(conn: Connection, tables: Iterable[TableName]) -> Catalog:
+    """Read those of the tables that exist."""
+    wanted = sorted(set(tables))
+    with translated("cannot read the catalog"):
+        found = conn.execute(_TABLES, ([t.schema for t in wanted], [t.name for t in wanted])).fetchall()
+        oids = [row[0] for row in found]
+        columns = conn.execute(_COLUMNS, (oids,)).fetchall()
+        types = {row[0]: _Type(*row[1:]) for row in conn.execute(_TYPES, (oids,))}
+    by_table: dict[int, dict[str, Column]] = {oid: {} for oid in oids}
+    for oid, name, type_oid, not_null, is_generated in columns:
+        by_table[oid][name] = _column(name, type_oid, not_null, is_generated, types)
+    made = [_table(row, by_table[row[0]]) for row in found]
+    return Catalog({table.name: table for table in sorted(made, key=lambda table: table.name)})
+
+
+def read_source_identity(conn: Connection) -> SourceIdentity:
+    """Read which cluster and database the connection is to."""
+    with translated("cannot read the identity of the server"):
+        row = conn.execute(_IDENTITY).fetchone()
+    assert row is not None
+    return SourceIdentity(*row)
+
+
+def _table(row: tuple[Any, ...], columns: Mapping[str, Column]) -> Table:
+    oid, schema, name, kind, identity, primary_key, identity_key = row
+    identity_kind = IdentityKind(identity)
+    if identity_kind is IdentityKind.FULL:
+        carried = tuple(column.name for column in columns.values() if not column.is_generated)
+    else:
+        carried = tuple(identity_key or ())
+    return Table(
+        TableName(schema, name),
+        oid,
+        TableKind(kind),
+        columns,
+        tuple(primary_key or ()),
+        identity_kind,
+        carried,
+    )
+
+
+def _column(
+    name: str, type_oid: int, not_null: bool, is_generated: bool, types: Mapping[int, _Type]
+) -> Column:
+    found = _undomained(types, type_oid)
+    is_array = found.element_oid != 0
+    if is_array:
+        found = _undomained(types, found.element_oid)
+    cast = f"{found.cast}[]" if is_array else found.cast
+    return Column(name, cast, found.name, is_array, found.is_enum, not_null, is_generated)
+
+
+def _undomained(types: Mapping[int, _Type], oid: int) -> _Type:
+    found = types[oid]
+    while found.base_oid:
+        found = types[found.base_oid]
+    return found
