@@ -1,0 +1,141 @@
+"""What flusso.toml means: where rows come from, where documents go, and how it runs.
+
+`load` makes it, `cli` hands each stage its own part. Frozen, complete (every default filled in), secrets
+wrapped; nothing below `cli` sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from flusso.config.secret import Secret
+from flusso.schema.model import IndexSchema
+
+MIB = 1024 * 1024
+
+
+class OnError(StrEnum):
+    """What a refused document does."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class ReplicaIdentity(StrEnum):
+    """What is done about relations whose deletes the WAL does not show."""
+
+    CHECK = "check"
+    IGNORE = "ignore"
+
+
+class TextAnalysis(StrEnum):
+    """Which analysis modules the search server has."""
+
+    BUILTIN = "builtin"
+    ICU = "icu"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """The Postgres that rows come from."""
+
+    connection: Secret
+    """A libpq connection string."""
+    slot: str = "flusso"
+    publication: str = "flusso"
+    manage_publication: bool = True
+    replica_identity: ReplicaIdentity = ReplicaIdentity.CHECK
+    max_connections: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """The Spark that does the work."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """How much is done at a time."""
+
+    max_changes: int = 100_000
+    max_bytes: int = 32 * MIB
+    delay_ms: int = 0
+    chunk: int = 1000
+    """Documents per SELECT."""
+    seed_range_mb: float = 8.0
+    seed_parallelism: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSearchSettings:
+    """A sink of type `opensearch`. Credentials written into a URL are taken out of it."""
+
+    name: str
+    url: tuple[str, ...]
+    username: str | None = None
+    password: Secret | None = None
+    api_key: Secret | None = None
+    ca: str | None = None
+    tls_verify: bool = True
+    batch_size: int = 1000
+    max_bytes: int = 10 * MIB
+    timeout_secs: int = 30
+    max_retries: int = 3
+    pipeline: str | None = None
+    number_of_shards: int = 1
+    number_of_replicas: int = 1
+    refresh_interval: str = "10s"
+    text_analysis: TextAnalysis = TextAnalysis.BUILTIN
+    auto_subfields: bool = True
+    compress: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteSettings:
+    """A sink of type `sqlite`; the path is absolute."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class StdoutSettings:
+    """A sink of type `stdout`."""
+
+    name: str
+    pretty: bool = False
+
+
+SinkSettings: TypeAlias = OpenSearchSettings | SqliteSettings | StdoutSettings
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """One index to keep in step."""
+
+    name: str
+    schema: IndexSchema
+    schema_path: str
+    enabled: bool = True
+    on_error: OnError = OnError.STOP
+    sinks: tuple[str, ...] = ()
+    """Names of the sinks it is written to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """All of it."""
+
+    prefix: str
+    source: SourceSettings
+    spark: SparkSettings
+    batch: BatchSettings
+    sinks: tuple[SinkSettings, ...]
+    indexes: tuple[IndexSettings, ...]

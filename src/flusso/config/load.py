@@ -1,0 +1,262 @@
+"""Read flusso.toml and the schema files it names into a `Deployment`.
+
+The way in for the command line. All problems of the toml and of every schema file are reported in one
+error, each with file and line. Reads files and the environment it is given, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flusso.config.connection import read_connection
+from flusso.config.deployment import (
+    MIB,
+    BatchSettings,
+    Deployment,
+    IndexSettings,
+    OnError,
+    ReplicaIdentity,
+    SinkSettings,
+    SourceSettings,
+    SparkSettings,
+)
+from flusso.config.names import index_flaw, prefix_flaw, publication_flaw, slot_flaw
+from flusso.config.secret import Resolver
+from flusso.config.sinks import read_sinks
+from flusso.config.toml_nodes import read_toml
+from flusso.errors import ConfigError, Problem, SchemaError
+from flusso.schema.model import IndexSchema
+from flusso.schema.node import Node, Place, Problems, guess
+from flusso.schema.parse import parse_schema
+from flusso.schema.section import Section
+
+_KEYS = ("prefix", "on_error", "source", "spark", "batch", "sinks", "index")
+_LATER = {
+    "server": "[server] is not supported yet",
+    "stream": "[stream] is not supported yet: Spark takes its place, see [spark] and [batch]",
+}
+_SOURCE = (
+    *("type", "connection_url", "slot", "publication"),
+    *("manage_publication", "replica_identity", "max_connections"),
+)
+_SOURCE_LATER = {key: f"{key} is not supported yet" for key in ("read_url", "failover")} | {
+    key: f"{key} is not supported yet: write {key.replace('_', '')} into connection_url"
+    for key in ("ssl_mode", "ssl_root_cert", "ssl_cert", "ssl_key")
+}
+_BATCH = ("max_changes", "max_bytes", "delay_ms", "chunk", "seed_range_mb", "seed_parallelism")
+_BATCH_RENAMED = {"max_delay_ms": "max_delay_ms is not supported yet: see delay_ms"}
+_INDEX = ("name", "schema", "enabled", "on_error", "sinks")
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What flags or their environment twins say instead of the file."""
+
+    slot: str | None = None
+    publication: str | None = None
+    prefix: str | None = None
+
+
+def load_deployment(path: Path, *, env: Mapping[str, str], overrides: Overrides | None = None) -> Deployment:
+    """Read a deployment, or raise one `ConfigError` with all that is wrong with it."""
+    problems = Problems(str(path))
+    node = read_toml(_read_text(path), problems)
+    if node is None:
+        raise ConfigError.of(problems.in_order())
+    loader = _Loader(path.absolute().parent, problems, Resolver(env, problems), overrides or Overrides())
+    deployment = loader.deployment(Section(node, problems, _KEYS, _LATER))
+    found = [*problems.in_order(), *loader.schema_problems]
+    if problems.found:
+        raise ConfigError.of(found)
+    if found:
+        raise SchemaError.of(found)
+    return deployment
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or 'no such file'}") from error
+    except ValueError as error:
+        raise ConfigError(f"cannot read {path}: it is not UTF-8") from error
+
+
+@dataclass(slots=True)
+class _Loader:
+    folder: Path
+    problems: Problems
+    resolver: Resolver
+    overrides: Overrides
+    schema_problems: list[Problem] = field(default_factory=list)
+
+    def deployment(self, root: Section) -> Deployment:
+        on_error = root.choice("on_error", OnError, OnError.STOP)
+        sinks = read_sinks(root, self.resolver, self.folder)
+        return Deployment(
+            prefix=self._named(root, "prefix", "", self.overrides.prefix, prefix_flaw),
+            source=self._source(root),
+            spark=_spark(root),
+            batch=_batch(root),
+            sinks=sinks,
+            indexes=self._indexes(root, on_error, sinks),
+        )
+
+    def _named(
+        self,
+        section: Section,
+        key: str,
+        default: str,
+        override: str | None,
+        flaw_of: Callable[[str], str | None],
+    ) -> str:
+        """Read a name that a flag may override, and check the one that counts."""
+        node = section.get(key)
+        value = default
+        if node is not None and node.value != "":
+            value = section.text(key, default)
+        if override is not None:
+            if (flaw := flaw_of(override)) is not None:
+                self.problems.add(Place(0, 0), f"{key} (overridden)", flaw)
+            return override
+        if (flaw := flaw_of(value)) is not None:
+            section.wrong(flaw, key)
+        return value
+
+    def _source(self, root: Section) -> SourceSettings:
+        root.need("source")
+        section = root.inner("source", _SOURCE, _SOURCE_LATER)
+        if "source" in root:
+            section.need("type")
+        if "type" in section and section.text("type") not in ("", "postgres"):
+            section.wrong('the only type of source is "postgres"', "type")
+        return SourceSettings(
+            connection=read_connection(section, self.resolver),
+            slot=self._named(section, "slot", "flusso", self.overrides.slot, slot_flaw),
+            publication=self._named(
+                section, "publication", "flusso", self.overrides.publication, publication_flaw
+            ),
+            manage_publication=section.boolean("manage_publication", True),
+            replica_identity=_replica_identity(section),
+            max_connections=section.integer("max_connections", 10, low=2, high=10_000),
+        )
+
+    def _indexes(
+        self, root: Section, on_error: OnError, sinks: tuple[SinkSettings, ...]
+    ) -> tuple[IndexSettings, ...]:
+        nodes = root.items("index")
+        if not nodes and not isinstance(getattr(root.get("index"), "value", None), dict):
+            root.wrong("there is no [[index]]", "index")
+        known = _sink_names(root, sinks)
+        lines: dict[str, int] = {}
+        found: list[IndexSettings] = []
+        for node in nodes:
+            section = Section(node, self.problems, _INDEX)
+            index = self._index(section, on_error, known)
+            if index is None:
+                continue
+            if index.name in lines:
+                section.wrong(f'index "{index.name}" is already on line {lines[index.name]}', "name")
+            lines.setdefault(index.name, node.place.line)
+            found.append(index)
+        return tuple(found)
+
+    def _index(self, section: Section, on_error: OnError, known: tuple[str, ...]) -> IndexSettings | None:
+        section.need("name", "schema")
+        name = section.text("name")
+        if name and (flaw := index_flaw(name)) is not None:
+            section.wrong(flaw, "name")
+        sinks = self._sink_names(section, known) if "sinks" in section else known
+        enabled = section.boolean("enabled", True)
+        policy = section.choice("on_error", OnError, on_error)
+        relative = section.text("schema")
+        schema = self._schema(section, relative) if relative else None
+        if schema is None:
+            return None
+        return IndexSettings(name, schema, str(self.folder / relative), enabled, policy, sinks)
+
+    def _sink_names(self, section: Section, known: tuple[str, ...]) -> tuple[str, ...]:
+        names = section.words("sinks")
+        node = section.get("sinks")
+        items: list[Node] = node.value if node is not None and isinstance(node.value, list) else []
+        if not items:
+            section.wrong("names no sink", "sinks")
+        for item, name in zip(items, names, strict=True):
+            if name and name not in known:
+                self.problems.at(item, f'there is no sink "{name}"{guess(name, known)}')
+        if len(set(names)) < len(names):
+            section.wrong("names a sink twice", "sinks")
+        return names
+
+    def _schema(self, section: Section, relative: str) -> IndexSchema | None:
+        path = self.folder / relative
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            section.wrong(f"cannot read {path}: {error.strerror or 'no such file'}", "schema")
+            return None
+        except ValueError:
+            section.wrong(f"cannot read {path}: it is not UTF-8, or not a path", "schema")
+            return None
+        try:
+            return parse_schema(text, file=str(Path(self.problems.file).parent / relative))
+        except SchemaError as error:
+            self.schema_problems += [one for one in error.problems if one not in self.schema_problems]
+            return None
+
+
+def _sink_names(root: Section, sinks: tuple[SinkSettings, ...]) -> tuple[str, ...]:
+    """Name the sinks that an index may refer to: also those that are declared but wrong."""
+    node = root.get("sinks")
+    if node is not None and isinstance(node.value, dict) and node.value:
+        return tuple(node.value)
+    return tuple(sink.name for sink in sinks)
+
+
+def _replica_identity(section: Section) -> ReplicaIdentity:
+    node = section.get("replica_identity")
+    if node is not None and node.value in ("manage", "auto"):
+        section.wrong(f'"{node.value}" is not supported yet', "replica_identity")
+        return ReplicaIdentity.CHECK
+    return section.choice("replica_identity", ReplicaIdentity, ReplicaIdentity.CHECK)
+
+
+def _spark(root: Section) -> SparkSettings:
+    section = root.inner("spark", ("master", "conf"))
+    node = section.get("conf")
+    conf: dict[str, str] = {}
+    if node is not None:
+        section.mapping("conf")
+        _flatten(node, "", conf, section.problems)
+    return SparkSettings(master=section.text("master", "local[*]"), conf=conf)
+
+
+def _flatten(node: Node, name: str, into: dict[str, str], problems: Problems) -> None:
+    """Join nested tables by dots: TOML reads `spark.executor.memory = "2g"` as three of them."""
+    match node.value:
+        case dict():
+            for key, item in node.value.items():
+                _flatten(item, f"{name}.{key}" if name else key, into, problems)
+        case bool():
+            into[name] = str(node.value).lower()
+        case str() | int() | float():
+            into[name] = str(node.value)
+        case _ if name:
+            problems.at(node, f"a Spark setting is a text, a number or true or false, this is {node.kind}")
+
+
+def _batch(root: Section) -> BatchSettings:
+    section = root.inner("batch", _BATCH, _BATCH_RENAMED)
+    plain = BatchSettings()
+    return BatchSettings(
+        max_changes=section.integer("max_changes", plain.max_changes, low=1, high=10_000_000),
+        max_bytes=section.integer("max_bytes", plain.max_bytes, low=64 * 1024, high=1024 * MIB),
+        delay_ms=section.integer("delay_ms", plain.delay_ms, low=0, high=60_000),
+        chunk=section.integer("chunk", plain.chunk, low=1, high=100_000),
+        seed_range_mb=section.number("seed_range_mb", plain.seed_range_mb, low=0.0625, high=4096),
+        seed_parallelism=section.integer("seed_parallelism", 1, low=1, high=10_000)
+        if "seed_parallelism" in section
+        else None,
+    )

@@ -1,0 +1,166 @@
+"""Read `[sinks.NAME]` tables. Used by `load`; what a sink does with its settings is the sink's business."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from flusso.config.deployment import (
+    MIB,
+    OpenSearchSettings,
+    SinkSettings,
+    SqliteSettings,
+    StdoutSettings,
+    TextAnalysis,
+)
+from flusso.config.names import sink_flaw
+from flusso.config.secret import Resolver, Secret, reserved_variable
+from flusso.schema.node import Node, guess
+from flusso.schema.section import Section, read_text
+
+_TYPES = ("opensearch", "sqlite", "stdout")
+_OPENSEARCH = (
+    *("type", "url", "username", "password", "api_key", "ca", "tls_verify", "batch_size", "max_bytes"),
+    *("timeout_secs", "max_retries", "pipeline", "number_of_shards", "number_of_replicas"),
+    *("refresh_interval", "text_analysis", "auto_subfields", "compress"),
+)
+_LATER = {"backfill": "backfill is not supported yet"}
+_INTERVAL = re.compile(r"-1|[0-9]+(nanos|micros|ms|s|m|h|d)")
+
+
+def read_sinks(root: Section, resolver: Resolver, folder: Path) -> tuple[SinkSettings, ...]:
+    """Read all sinks; without any, documents go to stdout."""
+    node = root.get("sinks")
+    if node is None:
+        return (StdoutSettings("stdout"),)
+    if not isinstance(node.value, dict):
+        root.wrong("sinks are tables: [sinks.NAME]", "sinks")
+        return ()
+    found = [_sink(name, item, resolver, folder) for name, item in node.value.items()]
+    return tuple(sink for sink in found if sink is not None) or (StdoutSettings("stdout"),)
+
+
+def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettings | None:
+    problems = resolver.problems
+    if (flaw := sink_flaw(name)) is not None:
+        problems.at(node, flaw)
+    if not isinstance(node.value, dict):
+        problems.at(node, f"a sink is a table, this is {node.kind}")
+        return None
+    kind = node.value.get("type")
+    if kind is None:
+        problems.at(node, f'"type" is missing: one of {", ".join(_TYPES)}')
+        return None
+    match read_text(kind, problems):
+        case None:
+            return None
+        case "opensearch":
+            return _opensearch(name, Section(node, problems, _OPENSEARCH, _LATER), resolver, folder)
+        case "sqlite":
+            return _sqlite(name, Section(node, problems, ("type", "path"), _LATER), folder)
+        case "stdout":
+            section = Section(node, problems, ("type", "pretty"), _LATER)
+            return StdoutSettings(name, pretty=section.boolean("pretty", False))
+        case "elasticsearch":
+            problems.at(kind, "elasticsearch is not supported yet")
+        case other:
+            problems.at(kind, f'"{other[:60]}" is not one of {", ".join(_TYPES)}{guess(other, _TYPES)}')
+    return None
+
+
+def _sqlite(name: str, section: Section, folder: Path) -> SqliteSettings:
+    section.need("path")
+    return SqliteSettings(name, str(folder / section.text("path")))
+
+
+def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -> OpenSearchSettings:
+    urls = _urls(name, section, resolver)
+    username = resolver.resolve(section.get("username"), reserved=reserved_variable(name, "USERNAME"))
+    password = resolver.resolve(section.get("password"), reserved=reserved_variable(name, "PASSWORD"))
+    api_key = resolver.resolve(section.get("api_key")) if "api_key" in section else None
+    username = username or next((url.username for url in urls if url.username), None)
+    password = password or next((url.password for url in urls if url.password), None)
+    if (username is None) != (password is None):
+        section.wrong("username and password go together: one of them is missing")
+    if api_key is not None and username is not None:
+        section.wrong("takes either api_key or username and password", "api_key")
+    high = 2**31 - 1
+    return OpenSearchSettings(
+        name=name,
+        url=tuple(url.text for url in urls),
+        username=None if username is None else username.reveal(),
+        password=password,
+        api_key=api_key,
+        ca=str(folder / section.text("ca")) if "ca" in section else None,
+        tls_verify=section.boolean("tls_verify", True),
+        batch_size=section.integer("batch_size", 1000, low=1, high=1_000_000),
+        max_bytes=section.integer("max_bytes", 10 * MIB, low=1024, high=high),
+        timeout_secs=section.integer("timeout_secs", 30, low=1, high=86_400),
+        max_retries=section.integer("max_retries", 3, low=0, high=1000),
+        pipeline=section.text("pipeline") if "pipeline" in section else None,
+        number_of_shards=section.integer("number_of_shards", 1, low=1, high=1024),
+        number_of_replicas=section.integer("number_of_replicas", 1, low=0, high=1024),
+        refresh_interval=_interval(section),
+        text_analysis=section.choice("text_analysis", TextAnalysis, TextAnalysis.BUILTIN),
+        auto_subfields=section.boolean("auto_subfields", True),
+        compress=section.boolean("compress", True),
+    )
+
+
+def _interval(section: Section) -> str:
+    text = section.text("refresh_interval", "10s")
+    if not _INTERVAL.fullmatch(text):
+        section.wrong('must be a time like "10s" or "500ms", or "-1" for never', "refresh_interval")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Url:
+    """An address without the credentials that were written into it."""
+
+    text: str
+    username: Secret | None
+    password: Secret | None
+
+
+def _urls(name: str, section: Section, resolver: Resolver) -> list[_Url]:
+    node = section.get("url")
+    reserved = reserved_variable(name, "URL")
+    if node is not None and isinstance(node.value, list) and resolver.reserved(reserved) is None:
+        if not node.value:
+            section.wrong("names no url", "url")
+        secrets = [(item, resolver.resolve(item)) for item in node.value]
+    else:
+        literal = None if node is not None and isinstance(node.value, list) else node
+        secrets = [(node or section.node, resolver.resolve(literal, reserved=reserved))]
+        if node is None and secrets[0][1] is None:
+            section.wrong(f'"url" is missing and {reserved} is not set')
+    found = [_url(item, secret, resolver) for item, secret in secrets if secret is not None]
+    return [url for url in found if url is not None]
+
+
+def _url(node: Node, secret: Secret, resolver: Resolver) -> _Url | None:
+    """Take an address apart. The message shows nothing of it: there may be a password inside."""
+    try:
+        parts = urlsplit(secret.reveal().strip())
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        host = _host(parts) if is_good else ""
+    except ValueError:
+        is_good = False
+    if not is_good or parts.query or parts.fragment:
+        resolver.problems.at(node, "must be an address like https://host:9200")
+        return None
+    text = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+    return _Url(text, _credential(parts.username), _credential(parts.password))
+
+
+def _host(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    bracketed = f"[{host}]" if ":" in host else host
+    return bracketed if parts.port is None else f"{bracketed}:{parts.port}"
+
+
+def _credential(text: str | None) -> Secret | None:
+    return Secret(unquote(text)) if text else None
