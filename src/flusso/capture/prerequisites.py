@@ -1,0 +1,88 @@
+"""What a server must offer before anything can follow it.
+
+Shown by `check` and looked at before a pipeline starts. Finds, never changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flusso.postgres.connect import Connection, translated
+
+_OLDEST_SERVER = 140000
+
+_FACTS = """
+select current_setting('wal_level'),
+       pg_is_in_recovery(),
+       coalesce((select rolreplication or rolsuper from pg_roles where rolname = current_user), false),
+       current_user,
+       current_setting('max_replication_slots')::int,
+       (select count(*) from pg_replication_slots),
+       current_setting('max_wal_senders')::int,
+       (select count(*) from pg_stat_replication)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be. An error keeps flusso from running, a warning does not."""
+
+    name: str
+    is_error: bool
+    message: str
+    hint: str
+
+
+def inspect_prerequisites(conn: Connection) -> list[Finding]:
+    """Look at version, settings, role and free places; an empty list means all is well."""
+    with translated("cannot read the server's settings"):
+        row = conn.execute(_FACTS).fetchone()
+    assert row is not None
+    wal_level, is_standby, may_replicate, role, slots, slots_used, senders, senders_used = row
+    version = conn.info.server_version
+    findings: list[Finding] = []
+
+    def note(is_wrong: bool, name: str, message: str, hint: str, *, is_error: bool = True) -> None:
+        if is_wrong:
+            findings.append(Finding(name, is_error, message, hint))
+
+    note(
+        version < _OLDEST_SERVER,
+        "server_version",
+        f"the server is version {version // 10000}, older than 14",
+        "upgrade Postgres",
+    )
+    note(
+        wal_level != "logical",
+        "wal_level",
+        f"wal_level is {wal_level}",
+        "alter system set wal_level = logical, then restart the server",
+    )
+    note(
+        is_standby,
+        "in_recovery",
+        "the server is a standby, where no position can be emitted",
+        "connect to the primary and name the standby in read_url",
+    )
+    note(
+        not may_replicate,
+        "replication_role",
+        f'role "{role}" may not replicate',
+        f'alter role "{role}" replication',
+    )
+    # The slot and its reader may be flusso's own from an earlier run, so full is not yet wrong.
+    note(
+        slots_used >= slots,
+        "free_slots",
+        f"all {slots} replication slots are taken",
+        "raise max_replication_slots or drop an unused slot",
+        is_error=False,
+    )
+    note(
+        senders_used >= senders,
+        "free_senders",
+        f"all {senders} wal senders are taken",
+        "raise max_wal_senders or stop an unused reader",
+        is_error=False,
+    )
+    return findings
