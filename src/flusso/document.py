@@ -31,6 +31,20 @@ def id_text(key: Sequence[str]) -> str:
     )
 
 
+def key_of(text: str, columns: int) -> Key:
+    """Split an `_id` into its key again: the inverse of `id_text` for a key of so many columns."""
+    if columns == 1:
+        return (text,)
+    parts = [""]
+    rest = iter(text)
+    for char in rest:
+        if char == _SEPARATOR:
+            parts.append("")
+        else:
+            parts[-1] += next(rest, "") if char == _ESCAPE else char
+    return tuple(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """One document as it is now: finished JSON text, or None when the row is gone."""

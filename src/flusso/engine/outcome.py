@@ -1,0 +1,93 @@
+"""What the driver does with the reports of tasks, whether a batch's or a seed range's.
+
+In this order: failures are raised, deferred writes made, refusals judged and quarantined, and versions
+compared with the database's own clock, the WAL.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flusso.document import Refusal, Write, WriteReport
+from flusso.engine import work
+from flusso.engine.policy import first_failure, judge_refusals
+from flusso.engine.work import WorkSpec
+from flusso.errors import SourceWentBack
+from flusso.lsn import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Reports added up."""
+
+    written: int = 0
+    removed: int = 0
+    superseded: int = 0
+    refused: int = 0
+    bytes: int = 0
+    highest_version: int = 0
+
+
+def settle_reports(
+    reports: Sequence[WriteReport],
+    spec: WorkSpec,
+    skips: Mapping[str, bool],
+    emit: Callable[[], Version],
+) -> Totals:
+    """Act on reports; on return all they speak of is durable, quarantined by policy, or superseded."""
+    failure = first_failure(reports)
+    if failure is not None:
+        raise failure
+    refusals = [refusal for report in reports for refusal in report.refusals]
+    refusals += _write_deferred(reports, spec)
+    stop = judge_refusals(refusals, skips)
+    if stop is not None:
+        raise stop
+    _quarantine(refusals, spec)
+    newest = max((report.newest_conflict for report in reports), default=0)
+    if newest and newest > max(report.version for report in reports):
+        check_clock(newest, emit())
+    return Totals(
+        written=sum(report.written for report in reports),
+        removed=sum(report.removed for report in reports),
+        superseded=sum(report.superseded for report in reports),
+        refused=len(refusals),
+        bytes=sum(report.bytes for report in reports),
+        highest_version=max((report.version for report in reports), default=0),
+    )
+
+
+def check_clock(known: int, fresh: Version) -> None:
+    """Refuse a database whose WAL is behind what was written from it before."""
+    if known > fresh:
+        raise SourceWentBack(
+            f"the database is at {fresh!r} but documents were written at {Version(known)!r}: it was "
+            "restored, replaced or rewound",
+            hint="run flusso reindex --all",
+        )
+
+
+def _write_deferred(reports: Sequence[WriteReport], spec: WorkSpec) -> list[Refusal]:
+    """Write what executors handed back for sinks that live beside the driver."""
+    refusals: list[Refusal] = []
+    for report in reports:
+        by_sink: dict[str, list[Write]] = defaultdict(list)
+        for sink, write in report.deferred:
+            by_sink[sink].append(write)
+        for destination in spec.destinations.get(report.index, ()):
+            writes = by_sink.get(destination.sink.name)
+            if writes:
+                result = work.sink(destination.sink).write(destination.target, writes, refresh=True)
+                refusals += result.refusals
+    return refusals
+
+
+def _quarantine(refusals: Sequence[Refusal], spec: WorkSpec) -> None:
+    by_sink: dict[str, list[Refusal]] = defaultdict(list)
+    for refusal in refusals:
+        by_sink[refusal.sink].append(refusal)
+    sinks = {d.sink.name: d.sink for ds in spec.destinations.values() for d in ds}
+    for name, refused in by_sink.items():
+        work.sink(sinks[name]).quarantine(refused)

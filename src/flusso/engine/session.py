@@ -1,0 +1,254 @@
+"""Start Spark the way flusso needs it, ship flusso to executors, and notice when the JVM is gone.
+
+Whoever runs under `spark-submit` has a session already: its settings win and nothing here overrules
+them. Else flusso owns the JVM: started in a session of its own, so that a signal to the process group
+reaches only the driver, which then ends everything in order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+import flusso
+from flusso.engine.java import make_java_home
+from flusso.engine.source import ChangeSource
+from flusso.errors import ConfigError, EngineError
+
+LIVE_POOL = "live"
+SEED_POOL = "seed"
+
+_SETTINGS = {
+    "spark.app.name": "flusso",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.streaming.pollingDelay": "2ms",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+# Session-wide and unfit for callers of FileSystem.getLocal, so only where the session is ours and local.
+_LOCAL_SETTINGS = {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
+
+_POOLS = f"""<?xml version="1.0"?>
+<allocations>
+  <pool name="{LIVE_POOL}"><weight>1000</weight><minShare>1</minShare></pool>
+  <pool name="{SEED_POOL}"><weight>1</weight></pool>
+</allocations>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSpec:
+    """Where to run, and the user's own settings."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    max_tasks: int = 64
+    """Upper bound on tasks at a time: each holds a Postgres connection."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A running Spark, with its scratch folder and, where we started it, its JVM process."""
+
+    spark: SparkSession
+    scratch: Path
+    slots: int
+    jvm: subprocess.Popen[bytes] | None
+
+    def is_alive(self) -> bool:
+        """Whether the JVM still runs, as far as we can know."""
+        return self.jvm is None or self.jvm.poll() is None
+
+    def close(self) -> None:
+        """Stop Spark, end the JVM if it is ours, delete the scratch."""
+        if self.jvm is None:
+            self.spark.stop()
+        elif self.is_alive():
+            stopping = threading.Thread(target=self._stop_quietly, daemon=True)
+            stopping.start()
+            stopping.join(timeout=10)
+            self._end_jvm()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _stop_quietly(self) -> None:
+        try:
+            self.spark.stop()
+        except Exception:  # py4j raises anything when the JVM is already going
+            return
+
+    def _end_jvm(self) -> None:
+        """Closing its input tells the gateway to exit; it is killed when it does not listen."""
+        assert self.jvm is not None
+        gateway = SparkContext._gateway
+        if gateway is not None:
+            gateway.shutdown()
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+        if self.jvm.stdin is not None:
+            self.jvm.stdin.close()
+        try:
+            self.jvm.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.jvm.kill()
+            self.jvm.wait(timeout=5)
+
+
+def open_session(spec: SparkSpec) -> Session:
+    """Start Spark (or join the one that `spark-submit` started) and make flusso known to it."""
+    scratch = _make_scratch()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        spark = SparkSession.builder.getOrCreate()
+        jvm = None
+    else:
+        spark, jvm = _launch(spec, scratch)
+    try:
+        return _prepare(spark, jvm, scratch)
+    except BaseException:
+        spark.stop()
+        raise
+
+
+def _prepare(spark: SparkSession, jvm: subprocess.Popen[bytes] | None, scratch: Path) -> Session:
+    context = spark.sparkContext
+    slots = max(1, context.defaultParallelism)
+    if not is_local(context.master or ""):
+        context.addPyFile(str(_package_zip(scratch)))
+        _probe_executors(context, slots)
+    spark.dataSource.register(ChangeSource)
+    return Session(spark, scratch, slots, jvm)
+
+
+def _launch(spec: SparkSpec, scratch: Path) -> tuple[SparkSession, subprocess.Popen[bytes]]:
+    """Start a JVM of our own."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    if is_local(spec.master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["JAVA_HOME"] = str(make_java_home(scratch))
+    conf = _configure(spec, scratch)
+    # Spark's own output must mix neither with what the stdout sink prints nor with a progress bar.
+    log = scratch / "spark.log"
+    with log.open("wb") as output:
+        options: dict[str, Any] = {"stdout": output, "stderr": output, "start_new_session": True}
+        try:
+            gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+        except Exception as error:
+            raise EngineError("the Spark JVM did not start", hint=_tail(log)) from error
+    context = SparkContext(conf=conf, gateway=gateway)
+    return SparkSession(context), gateway.proc
+
+
+def _tail(log: Path) -> str:
+    return " / ".join(log.read_text(errors="replace").splitlines()[-5:])
+
+
+def _configure(spec: SparkSpec, scratch: Path) -> SparkConf:
+    pools = scratch / "pools.xml"
+    pools.write_text(_POOLS)
+    log = Path(__file__).with_name("log4j2.properties")
+    conf = SparkConf(loadDefaults=False)
+    settings = dict(_SETTINGS)
+    if is_local(spec.master):
+        settings |= _LOCAL_SETTINGS
+    settings |= {
+        "spark.master": _sized(spec.master, spec.max_tasks),
+        "spark.scheduler.allocation.file": pools.as_uri(),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}",
+        "spark.local.dir": str(scratch / "spark"),
+    }
+    for key, value in (settings | dict(spec.conf)).items():
+        conf.set(key, value)
+    return conf
+
+
+def is_local(master: str) -> bool:
+    """Whether executors are threads of the driver's JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+def is_single_host(master: str) -> bool:
+    """Whether all executors see the driver's files."""
+    return is_local(master) or master.startswith("local-cluster[")
+
+
+def _sized(master: str, max_tasks: int) -> str:
+    """Give a local master at least two slots (a seed must leave one free) and no more than allowed."""
+    found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
+    if not found:
+        return master
+    asked = found.group(1) or "1"
+    cores = (os.cpu_count() or 1) if asked == "*" else int(asked)
+    return f"local[{max(2, min(cores, max_tasks))}]"
+
+
+def _make_scratch() -> Path:
+    """Make the driver's scratch folder, in memory where there is a memory file system."""
+    memory = Path("/dev/shm")
+    parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+    return Path(tempfile.mkdtemp(prefix="flusso-", dir=parent))
+
+
+def _package_zip(scratch: Path) -> Path:
+    """Pack flusso's own code for executors that do not have it."""
+    root = Path(flusso.__file__).parent
+    target = scratch / "flusso.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(root.rglob("*.py")):
+            archive.write(file, Path("flusso") / file.relative_to(root))
+    return target
+
+
+def _probe_executors(context: SparkContext, slots: int) -> None:
+    """Refuse executors whose Python, flusso or psycopg differ from the driver's."""
+    own = _versions()
+    try:
+        found = (
+            context.parallelize(range(slots * 4), slots * 4)
+            .mapPartitions(_report_versions)
+            .distinct()
+            .collect()
+        )
+    except Exception as error:
+        raise ConfigError(
+            "executors cannot run flusso's tasks",
+            hint="give them, at the same path, an interpreter with flusso's dependencies: "
+            f"{str(error).splitlines()[0]}",
+        ) from error
+    for versions in found:
+        if versions != own:
+            raise ConfigError(
+                f"an executor has {versions}, the driver {own}", hint="use the same environment on both"
+            )
+
+
+def _report_versions(_: Any) -> list[tuple[str, str, str]]:
+    return [_versions()]
+
+
+def _versions() -> tuple[str, str, str]:
+    return (".".join(map(str, sys.version_info[:2])), flusso.__version__, psycopg.__version__)

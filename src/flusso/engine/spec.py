@@ -1,0 +1,57 @@
+"""What the engine is told to do: everything resolved, nothing of the configuration's form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flusso.engine.session import SparkSpec
+from flusso.postgres.connect import Dsn
+from flusso.schema.model import IndexSchema
+from flusso.sinks.base import SinkSpec
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSpec:
+    """One index: what it is made of, where it goes, what a refused document does."""
+
+    name: str
+    schema: IndexSchema
+    sinks: tuple[SinkSpec, ...]
+    skips_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpec:
+    """Sizes."""
+
+    max_changes: int = 100_000
+    max_bytes: int = 32 * 1024 * 1024
+    delay_ms: int = 0
+    """Gather changes for so long before each batch: fewer, larger batches."""
+    small_changes: int = 2000
+    """Up to so many changes a batch is one Spark stage, for latency; above, two, for throughput."""
+    chunk: int = 1000
+    seed_range_mb: float = 8.0
+    seed_parallelism: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    """One deployment."""
+
+    dsn: Dsn
+    slot: str
+    publication: str
+    indexes: tuple[IndexSpec, ...]
+    spark: SparkSpec
+    batch: BatchSpec = BatchSpec()
+    manage_publication: bool = True
+    is_once: bool = False
+    """Seed, catch up with the position read at start, and end."""
+    skips_seed: bool = False
+
+    @property
+    def skips(self) -> Mapping[str, bool]:
+        """Which indexes quarantine refused documents instead of stopping."""
+        return {index.name: index.skips_refused for index in self.indexes}

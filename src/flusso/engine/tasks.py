@@ -1,0 +1,177 @@
+"""What runs on executors: resolve, build, write. Failures come back as values, inside reports.
+
+Each function here makes the function that Spark ships; the spec travels in its closure. Every attempt
+that builds documents first emits its version (`postgres/version.py`), so a repeated or late attempt can
+never put old content over new.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+
+import pyarrow as pa
+
+from flusso.builder.read import BlockRange, read_documents, read_range
+from flusso.builder.resolve import resolve, truncated_roots
+from flusso.capture import wire
+from flusso.change import Change
+from flusso.document import DocumentId, Key, WriteReport, key_of
+from flusso.engine import work
+from flusso.engine.work import WorkSpec
+from flusso.engine.writer import Writer
+from flusso.errors import FlussoError, from_text, to_line
+from flusso.postgres.version import emit_version
+
+REPORT_DDL = "report binary"
+ID_DDL = "index_name string, key array<string>"
+_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
+_ID_SCHEMA = pa.schema([("index_name", pa.string()), ("key", pa.list_(pa.string()))])
+_FAILURE = "\x00"
+"""In place of an index name: the key then holds an error's line."""
+_IDS_IN_A_BATCH = 10_000
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def process_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
+    """Resolve, build and write in one go, for a batch of few changes."""
+
+    def run(batches: Batches) -> Batches:
+        yield from _reports(_process(spec, batches))
+
+    return run
+
+
+def resolve_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
+    """Turn changes into document ids, for Spark to make distinct and spread."""
+
+    def run(batches: Batches) -> Batches:
+        try:
+            yield from _id_batches(_resolve(spec, batches))
+        except FlussoError as error:
+            work.forget(spec.dsn)
+            yield from _id_batches(iter([DocumentId(_FAILURE, (to_line(error),))]))
+
+    return run
+
+
+def write_documents(spec: WorkSpec) -> Callable[[Batches], Batches]:
+    """Build and write the documents of ids that were spread."""
+
+    def run(batches: Batches) -> Batches:
+        yield from _reports(_guarded(spec, _ids_of(batches)))
+
+    return run
+
+
+def write_range(spec: WorkSpec, block_range: BlockRange) -> Callable[[Batches], Batches]:
+    """Build and write one range of a root table; the one row that comes in only starts it."""
+
+    def run(batches: Batches) -> Batches:
+        for _ in batches:
+            yield from _reports(_write_range(spec, block_range))
+
+    return run
+
+
+def keep_warm(spec: WorkSpec) -> Callable[[Batches], Batches]:
+    """Touch what a task needs, so that neither processes nor connections go cold."""
+
+    def run(batches: Batches) -> Batches:
+        try:
+            work.connection(spec.dsn).execute("select 1")
+        except Exception:
+            work.forget(spec.dsn)
+        yield from batches
+
+    return run
+
+
+def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
+    try:
+        found = _resolve(spec, batches)
+        ids = list(dict.fromkeys(islice(found, spec.overflow + 1)))
+    except FlussoError as error:
+        work.forget(spec.dsn)
+        yield WriteReport("", failure=error)
+        return
+    if len(ids) > spec.overflow or next(found, None) is not None:
+        yield WriteReport("", is_overflow=True)
+        return
+    yield from _guarded(spec, iter(ids))
+
+
+def _guarded(spec: WorkSpec, ids: Iterator[DocumentId]) -> Iterator[WriteReport]:
+    try:
+        yield from _write(spec, ids)
+    except FlussoError as error:
+        work.forget(spec.dsn)
+        yield WriteReport("", failure=error)
+
+
+def _write(spec: WorkSpec, ids: Iterator[DocumentId]) -> list[WriteReport]:
+    first = next(ids, None)
+    if first is None:
+        return []
+    conn = work.connection(spec.dsn)
+    writer = Writer(spec, emit_version(conn))
+    waiting: dict[str, list[Key]] = {first.index: [first.key]}
+    for document in ids:
+        keys = waiting.setdefault(document.index, [])
+        keys.append(document.key)
+        if len(keys) >= spec.chunk:
+            writer.put(document.index, read_documents(conn, spec.plans[document.index], keys))
+            waiting[document.index] = []
+    for index, keys in waiting.items():
+        if keys:
+            writer.put(index, read_documents(conn, spec.plans[index], keys))
+    return writer.finish()
+
+
+def _write_range(spec: WorkSpec, block_range: BlockRange) -> Iterator[WriteReport]:
+    try:
+        conn = work.connection(spec.dsn)
+        writer = Writer(spec, emit_version(conn))
+        for built in read_range(conn, spec.plans[block_range.index], block_range, fetch=spec.chunk):
+            writer.put(block_range.index, built)
+        yield from writer.finish()
+    except FlussoError as error:
+        work.forget(spec.dsn)
+        yield WriteReport(block_range.index, failure=error)
+
+
+def _resolve(spec: WorkSpec, batches: Batches) -> Iterator[DocumentId]:
+    changes: list[Change] = [change for batch in batches for change in wire.changes_of(batch)]
+    plans = list(spec.plans.values())
+    yield from resolve(work.connection(spec.dsn), plans, changes, spec.watched)
+    for index in sorted(truncated_roots(plans, changes)):
+        yield from _known_ids(spec, index)
+
+
+def _known_ids(spec: WorkSpec, index: str) -> Iterator[DocumentId]:
+    """After TRUNCATE of a root only the sinks know which documents there were."""
+    columns = len(spec.plans[index].key)
+    for destination in spec.destinations[index]:
+        if destination.sink.capabilities.keeps_state:
+            for document_id in work.sink(destination.sink).ids(destination.target):
+                yield DocumentId(index, key_of(document_id, columns))
+
+
+def _ids_of(batches: Batches) -> Iterator[DocumentId]:
+    for batch in batches:
+        for index, key in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+            if index == _FAILURE:
+                raise from_text(key[0]) or FlussoError(key[0])
+            yield DocumentId(index, tuple(key))
+
+
+def _id_batches(ids: Iterator[DocumentId]) -> Batches:
+    while chunk := list(islice(ids, _IDS_IN_A_BATCH)):
+        columns = [[document.index for document in chunk], [list(document.key) for document in chunk]]
+        yield pa.record_batch(columns, schema=_ID_SCHEMA)
+
+
+def _reports(reports: Iterable[WriteReport]) -> Batches:
+    yield pa.record_batch([[pickle.dumps(report) for report in reports]], schema=_REPORT_SCHEMA)

@@ -1,0 +1,96 @@
+"""Write built documents to every destination while the next ones are read.
+
+One writer serves one task attempt: all it writes has that attempt's version. The first chunk is held
+back until there is a second, so that a small batch is written in the task's own thread at once and only
+a long one pays for threads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from flusso.builder.read import Built
+from flusso.document import Write, WriteReport, WriteResult
+from flusso.engine import work
+from flusso.engine.work import WorkSpec
+from flusso.lsn import Version
+
+_pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="flusso-write")
+
+
+@dataclass(slots=True)
+class Writer:
+    """Takes chunks, gives one report for each index."""
+
+    spec: WorkSpec
+    version: Version
+    _reports: dict[str, WriteReport] = field(default_factory=dict)
+    _held: tuple[str, list[Write]] | None = None
+    _under_way: deque[tuple[str, Future[list[WriteResult]]]] = field(default_factory=deque)
+
+    def put(self, index: str, built: Sequence[Built]) -> None:
+        """Take one chunk; blocks while enough requests are under way."""
+        writes = [Write(item.id, self.version, item.body) for item in built]
+        self._count(index, writes)
+        self._defer(index, writes)
+        if self._held is not None:
+            self._send()
+        self._held = (index, writes)
+
+    def finish(self) -> list[WriteReport]:
+        """Wait for all that is under way."""
+        if self._held is not None:
+            index, writes = self._held
+            self._held = None
+            self._add(index, _write(self.spec, index, writes))
+        while self._under_way:
+            self._take_oldest()
+        return list(self._reports.values())
+
+    def _send(self) -> None:
+        assert self._held is not None
+        index, writes = self._held
+        while len(self._under_way) >= self.spec.lanes:
+            self._take_oldest()
+        self._under_way.append((index, _pool.submit(_write, self.spec, index, writes)))
+
+    def _take_oldest(self) -> None:
+        index, future = self._under_way.popleft()
+        self._add(index, future.result())
+
+    def _count(self, index: str, writes: Sequence[Write]) -> None:
+        report = self._reports.get(index) or WriteReport(index, version=self.version)
+        size = sum(len(write.body) for write in writes if write.body is not None)
+        self._reports[index] = replace(report, bytes=report.bytes + size)
+
+    def _defer(self, index: str, writes: Sequence[Write]) -> None:
+        for destination in self.spec.destinations[index]:
+            if destination.sink.capabilities.is_driver_side:
+                report = self._reports[index]
+                named = tuple((destination.sink.name, write) for write in writes)
+                self._reports[index] = replace(report, deferred=report.deferred + named)
+
+    def _add(self, index: str, results: Sequence[WriteResult]) -> None:
+        for result in results:
+            report = self._reports[index]
+            self._reports[index] = replace(
+                report,
+                written=report.written + result.written,
+                removed=report.removed + result.removed,
+                superseded=report.superseded + result.superseded,
+                refusals=report.refusals + result.refusals,
+                newest_conflict=max(report.newest_conflict, result.newest_conflict),
+            )
+
+
+def _write(spec: WorkSpec, index: str, writes: Sequence[Write]) -> list[WriteResult]:
+    """Write one chunk to each destination that executors can reach."""
+    refresh = index in spec.refreshes
+    return [
+        work.sink(destination.sink).write(destination.target, writes, refresh=refresh)
+        for destination in spec.destinations[index]
+        if not destination.sink.capabilities.is_driver_side
+    ]
