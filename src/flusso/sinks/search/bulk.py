@@ -1,0 +1,134 @@
+"""The bulk format: writes into request bodies, answers into outcomes. Pure, and quick for the common case.
+
+A document's JSON text goes into the body as it came. An answer without errors is not even parsed. What a
+refusal keeps of the server's reason is its type and the field: the rest may quote the document.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as quoted
+
+from flusso.document import Write
+from flusso.errors import SinkRefused, SinkUnavailable
+
+FILTER_PATH = "errors,items.*.status,items.*.error.type,items.*.error.reason"
+"""Every item keeps its status, so that items and writes can be matched by place."""
+
+MAX_ID_BYTES = 512
+
+_NO_ERRORS = '{"errors":false'
+_CURRENT_VERSION = re.compile(r"current version \[(\d+)\]")
+_FIELD = re.compile(
+    r"(?:failed to parse field|failed to parse date field|object mapping for|mapper for) \[([^\]]+)\]"
+    r"|mapping set to strict, dynamic introduction of \[([^\]]+)\]"
+    r'|Document contains at least one immense term in field="([^"]+)"'
+)
+_MISSING_INDEX = ("index_not_found_exception", "invalid_index_name_exception", "index_closed_exception")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Writes that go in one request, and its body."""
+
+    writes: Sequence[Write]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a batch."""
+
+    written: int = 0
+    removed: int = 0
+    superseded: int = 0
+    newest_conflict: int = 0
+    refused: tuple[tuple[Write, str], ...] = ()
+    busy: tuple[Write, ...] = ()
+    """Not taken for want of room: to be sent again, later and in smaller numbers."""
+
+
+def batches(writes: Sequence[Write], *, max_count: int, max_bytes: int) -> Iterator[Batch]:
+    """Cut writes into request bodies; a document larger than the limit travels alone."""
+    pieces: list[bytes] = []
+    start = size = 0
+    for at, write in enumerate(writes):
+        body = write.body
+        action = "index" if body is not None else "delete"
+        head = (
+            f'{{"{action}":{{"_id":{quoted(write.id)},"version":{write.version}'
+            ',"version_type":"external_gte"}}\n'
+        ).encode()
+        added = len(head) + (len(body) + 1 if body is not None else 0)
+        if at > start and (size + added > max_bytes or at - start >= max_count):
+            yield Batch(writes[start:at], b"".join(pieces))
+            pieces, start, size = [], at, 0
+        pieces.append(head)
+        if body is not None:
+            # A raw line break in JSON stands between tokens, never in a string: a space means the same.
+            pieces.append(body if b"\n" not in body else body.replace(b"\n", b" "))
+            pieces.append(b"\n")
+        size += added
+    if pieces:
+        yield Batch(writes[start:], b"".join(pieces))
+
+
+def outcome_of(text: str, writes: Sequence[Write]) -> Outcome:
+    """Read the answer to a batch."""
+    if text.startswith(_NO_ERRORS):
+        removed = sum(write.body is None for write in writes)
+        return Outcome(written=len(writes) - removed, removed=removed)
+    try:
+        items = [next(iter(item.values())) for item in json.loads(text)["items"]]
+        statuses = [(int(item["status"]), item.get("error")) for item in items]
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+        raise SinkUnavailable("the answer to a bulk request is not one") from error
+    if len(statuses) != len(writes):
+        raise SinkUnavailable("the answer to a bulk request does not cover all its items")
+    return _sorted_out(writes, statuses)
+
+
+def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]]) -> Outcome:
+    written = removed = superseded = newest_conflict = 0
+    refused: list[tuple[Write, str]] = []
+    busy: list[Write] = []
+    for write, (status, error) in zip(writes, statuses, strict=True):
+        if error is None:  # 404 among them: a removal of what is not there leaves its version too
+            if write.body is None:
+                removed += 1
+            else:
+                written += 1
+            continue
+        kind, reason = _error(error)
+        if status == 409:
+            superseded += 1
+            current = _CURRENT_VERSION.search(reason)
+            newest_conflict = max(newest_conflict, int(current.group(1)) if current else 0)
+        elif status == 429 or status >= 500:
+            busy.append(write)
+        elif kind in _MISSING_INDEX:
+            raise SinkRefused(
+                "the index is gone", hint="its generation was replaced or deleted; restart flusso"
+            )
+        elif status in (401, 403):
+            raise SinkRefused(f"writing is not allowed ({kind})", hint="check what the user may do")
+        else:
+            refused.append((write, safe_reason(kind, reason)))
+    return Outcome(written, removed, superseded, newest_conflict, tuple(refused), tuple(busy))
+
+
+def _error(error: object) -> tuple[str, str]:
+    if isinstance(error, dict):
+        return str(error.get("type", "unknown")), str(error.get("reason", ""))
+    return "unknown", ""
+
+
+def safe_reason(kind: str, reason: str) -> str:
+    """Keep the type of a refusal and the field it is about, and nothing of the document."""
+    found = _FIELD.match(reason)
+    if found is None:
+        return kind
+    return f"{kind} (field {next(name for name in found.groups() if name)})"

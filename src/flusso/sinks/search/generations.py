@@ -1,0 +1,153 @@
+"""Generations of an index in a search cluster: their names, how one is made and how readers move to it.
+
+    {prefix}{index}_{digest}_{generation}          the index itself
+    {prefix}{index}_{digest}_{generation}_WRITER   an alias, for writers
+    {prefix}{index}                                an alias, for readers: the published generation
+
+Writers use an alias because a bulk request to an index that is gone would make it anew, without a mapping
+(seen: a lone removal does, even with `require_alias`). An alias may have capital letters and an index may
+not, so under this name nothing can be made by accident.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from flusso.errors import SinkRefused
+from flusso.schema.model import Json
+from flusso.sinks.base import IndexTarget
+from flusso.sinks.search.server import Answer, Server
+
+_DIGEST_LENGTH = 12
+_GC_DELETES = "1h"
+"""How long a removed document's version is remembered; the default is a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names that a sink uses in its cluster."""
+
+    prefix: str
+
+    @property
+    def meta(self) -> str:
+        """Where the state is kept."""
+        return f"{self.prefix}flusso_meta"
+
+    @property
+    def quarantine(self) -> str:
+        """Where refused documents are kept."""
+        return f"{self.prefix}flusso_quarantine"
+
+    def readers(self, index: str) -> str:
+        """The alias that applications search."""
+        return f"{self.prefix}{index}"
+
+    def concrete(self, target: IndexTarget) -> str:
+        """The index of one generation."""
+        return f"{self.prefix}{target.index}_{target.digest[:_DIGEST_LENGTH]}_{target.generation}"
+
+    def writers(self, target: IndexTarget) -> str:
+        """The alias that documents are written to."""
+        return f"{self.concrete(target)}_WRITER"
+
+    def generation_of(self, index: str, name: str) -> int | None:
+        """Tell which generation of the index a concrete name is, or None when it is not one of ours."""
+        pattern = rf"{re.escape(self.readers(index))}_[0-9a-z]{{1,{_DIGEST_LENGTH}}}_(\d+)"
+        found = re.fullmatch(pattern, name)
+        return int(found.group(1)) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """How an index is made."""
+
+    number_of_shards: int
+    number_of_replicas: int
+    refresh_interval: str
+
+
+def ensure_generation(
+    server: Server, names: Names, target: IndexTarget, settings: IndexSettings, mapping: dict[str, Json]
+) -> None:
+    """Make the index of a generation unless it is there, with refreshing off until it is published."""
+    _refuse_taken_alias(server, names, target.index)
+    own = mapping["settings"]
+    assert isinstance(own, dict)
+    body = {
+        "settings": own
+        | {
+            "index.number_of_shards": settings.number_of_shards,
+            "index.number_of_replicas": settings.number_of_replicas,
+            "index.refresh_interval": "-1",
+            "index.gc_deletes": _GC_DELETES,
+        },
+        "mappings": mapping["mappings"],
+        "aliases": {names.writers(target): {}},
+    }
+    create_index(server, names.concrete(target), body)
+
+
+def create_index(server: Server, name: str, body: object) -> None:
+    """Make an index; that it is there already is fine."""
+    answer = server.request("PUT", f"/{name}", body, allow=(400,))
+    if answer.status == 400 and answer.error_type != "resource_already_exists_exception":
+        raise SinkRefused(f'sink "{server.sink}" refused to make index "{name}": {_explained(answer)}')
+
+
+def _explained(answer: Answer) -> str:
+    """No document is involved here, so the server's own words can be shown."""
+    return f"{answer.error_type}, {answer.reason}" if answer.reason else answer.error_type
+
+
+def publish_generation(server: Server, names: Names, target: IndexTarget, refresh_interval: str) -> None:
+    """Refresh the generation, move the readers' alias to it in one step, and drop the older ones."""
+    concrete, alias = names.concrete(target), names.readers(target.index)
+    server.request("PUT", f"/{concrete}/_settings", {"index": {"refresh_interval": refresh_interval}})
+    server.request("POST", f"/{concrete}/_refresh")
+    actions: list[Json] = [
+        {"remove": {"index": holder, "alias": alias}}
+        for holder in _holders(server, names, target.index)
+        if holder != concrete
+    ]
+    actions.append({"add": {"index": concrete, "alias": alias}})
+    server.request("POST", "/_aliases", {"actions": actions})
+    for name in _older(server, names, target):
+        server.request("DELETE", f"/{name}", allow=(404,))
+
+
+def _holders(server: Server, names: Names, index: str) -> list[str]:
+    """List the indexes that the readers' alias points at."""
+    answer = server.request("GET", f"/_alias/{names.readers(index)}", allow=(404,))
+    return [] if answer.status == 404 else list(answer.json)
+
+
+def _older(server: Server, names: Names, target: IndexTarget) -> list[str]:
+    found = server.request(
+        "GET",
+        f"/{names.readers(target.index)}_*/_settings/index.uuid",
+        params={"expand_wildcards": "open,closed"},
+    )
+    older = []
+    for name in found.json:
+        generation = names.generation_of(target.index, name)
+        if generation is not None and generation <= target.generation and name != names.concrete(target):
+            older.append(name)
+    return older
+
+
+def _refuse_taken_alias(server: Server, names: Names, index: str) -> None:
+    alias = names.readers(index)
+    for holder in _holders(server, names, index):
+        if names.generation_of(index, holder) is None:
+            raise SinkRefused(
+                f'alias "{alias}" points at index "{holder}", which flusso did not make',
+                hint="remove the alias, or set another prefix",
+            )
+    found = server.request("GET", f"/{alias}/_settings/index.uuid", allow=(404,))
+    if found.status == 200 and alias in found.json:
+        raise SinkRefused(
+            f'"{alias}" is an index of its own, so it cannot be the alias of index "{index}"',
+            hint="delete or rename it, or set another prefix",
+        )

@@ -1,0 +1,212 @@
+"""The search sink: the contract of `sinks/base.py` over HTTP, for OpenSearch and its relatives.
+
+State and quarantine are small indexes of their own beside the documents. Both are read after a refresh and
+written without one: durable is what the server acknowledged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import quote
+
+from flusso.document import Refusal, Write, WriteResult
+from flusso.errors import SinkUnavailable
+from flusso.schema.mapping import index_mapping
+from flusso.schema.model import IndexSchema, Json
+from flusso.sinks.base import Hit, IndexState, IndexTarget, Stored
+from flusso.sinks.search.delivery import Limits, deliver
+from flusso.sinks.search.generations import (
+    IndexSettings,
+    Names,
+    create_index,
+    ensure_generation,
+    publish_generation,
+)
+from flusso.sinks.search.query import search_body
+from flusso.sinks.search.rawjson import elements, members
+from flusso.sinks.search.server import Server
+from flusso.sinks.state import state_from_json, state_to_json
+
+_READ_PAGE = 1000
+_SCAN_PAGE = 5000
+_SCAN_TIME = "2m"
+_META_PROPERTIES: Json = {"state": {"type": "keyword", "index": False, "doc_values": False}}
+_QUARANTINE_PROPERTIES: Json = {
+    "index": {"type": "keyword"},
+    "id": {"type": "keyword"},
+    "version": {"type": "long"},
+    "sink": {"type": "keyword"},
+    "reason": {"type": "keyword", "index": False, "doc_values": False},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """What the sink needs beside a server."""
+
+    prefix: str
+    limits: Limits
+    index: IndexSettings
+    pipeline: str | None
+    text_analysis: str
+    auto_subfields: bool
+
+
+class SearchSink:
+    """An open sink in a search cluster."""
+
+    def __init__(self, server: Server, settings: SearchSettings) -> None:
+        self._server = server
+        self._settings = settings
+        self._names = Names(settings.prefix)
+        self._has_own_indexes = False
+
+    def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
+        """Make the generation's index with its mapping, and the indexes for state and quarantine."""
+        self._ensure_own_indexes()
+        mapping = index_mapping(
+            schema,
+            text_analysis=self._settings.text_analysis,
+            auto_subfields=self._settings.auto_subfields,
+        )
+        ensure_generation(self._server, self._names, target, self._settings.index, mapping)
+
+    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+        """Apply writes by bulk requests; the server compares versions."""
+        return deliver(
+            self._server,
+            target.index,
+            self._names.writers(target),
+            writes,
+            self._settings.limits,
+            refresh=refresh,
+            pipeline=self._settings.pipeline,
+        )
+
+    def refresh(self, target: IndexTarget) -> None:
+        """Make everything written so far searchable."""
+        self._server.request("POST", f"/{self._names.concrete(target)}/_refresh")
+
+    def publish(self, target: IndexTarget) -> None:
+        """Move the alias and drop older generations."""
+        publish_generation(self._server, self._names, target, self._settings.index.refresh_interval)
+
+    def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
+        """Fetch documents by id, from the log where they are not yet in a segment."""
+        found: dict[str, Stored] = {}
+        path = f"/{self._names.concrete(target)}/_mget"
+        for at in range(0, len(ids), _READ_PAGE):
+            text = self._server.request("POST", path, {"ids": list(ids[at : at + _READ_PAGE])}).text
+            for start in elements(text, members(text)["docs"][0]):
+                places = members(text, start)
+                if "_source" in places:
+                    body = _cut(text, places["_source"])
+                    version = int(_value(text, places["_version"]))
+                    found[_value(text, places["_id"])] = Stored(version, body.encode())
+        return found
+
+    def ids(self, target: IndexTarget) -> Iterator[str]:
+        """Go through all ids, after a refresh."""
+        self.refresh(target)
+        for hit in self._scan(self._names.concrete(target), {"query": {"match_all": {}}, "_source": False}):
+            yield str(hit["_id"])
+
+    def count(self, target: IndexTarget) -> int:
+        """Count the documents that a search can see."""
+        return int(self._server.request("GET", f"/{self._names.concrete(target)}/_count").json["count"])
+
+    def load_states(self) -> Mapping[str, IndexState]:
+        """Read what is remembered."""
+        hits = self._all_of(self._names.meta, {"query": {"match_all": {}}})
+        return {str(hit["_id"]): state_from_json(hit["_source"]["state"]) for hit in hits}
+
+    def save_state(self, state: IndexState) -> None:
+        """Remember."""
+        self._ensure_own_indexes()
+        path = f"/{self._names.meta}/_doc/{quote(state.index, safe='')}"
+        self._server.request("PUT", path, {"state": state_to_json(state)})
+
+    def quarantine(self, refusals: Sequence[Refusal]) -> None:
+        """Keep refused documents."""
+        self._ensure_own_indexes()
+        lines: list[str] = []
+        for refusal in refusals:
+            # Both names in one id, of a length that the server takes.
+            key = hashlib.sha256(f"{refusal.index}\0{refusal.id}".encode()).hexdigest()
+            lines += (json.dumps({"index": {"_id": key}}), json.dumps(asdict(refusal)))
+        if lines:
+            body = "".join(f"{line}\n" for line in lines).encode()
+            answer = self._server.request("POST", f"/{self._names.quarantine}/_bulk", body)
+            if answer.json["errors"]:
+                raise SinkUnavailable(f'sink "{self._server.sink}" did not take all of the quarantine')
+
+    def quarantined(self, index: str) -> Sequence[Refusal]:
+        """List what is in quarantine, by id."""
+        hits = self._all_of(self._names.quarantine, {"query": {"term": {"index": index}}})
+        return sorted((Refusal(**hit["_source"]) for hit in hits), key=lambda refusal: refusal.id)
+
+    def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
+        """Find documents that have all the words, best first."""
+        alias = self._names.readers(index)
+        answer = self._server.request("GET", f"/{alias}/_mapping", allow=(404,))
+        if answer.status == 404 or not query.strip():
+            return []
+        mappings = next(iter(answer.json.values()))["mappings"]
+        text = self._server.request("POST", f"/{alias}/_search", search_body(mappings, query, limit)).text
+        hits: list[Hit] = []
+        for start in elements(text, members(text, members(text)["hits"][0])["hits"][0]):
+            places = members(text, start)
+            body = _cut(text, places["_source"]).encode()
+            hits.append(Hit(_value(text, places["_id"]), float(_value(text, places["_score"]) or 0), body))
+        return hits
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._server.close()
+
+    def _ensure_own_indexes(self) -> None:
+        """Make the indexes for state and quarantine; left to the server they would get a guessed mapping."""
+        if self._has_own_indexes:
+            return
+        settings = {"number_of_shards": 1, "number_of_replicas": self._settings.index.number_of_replicas}
+        for name, properties in (
+            (self._names.meta, _META_PROPERTIES),
+            (self._names.quarantine, _QUARANTINE_PROPERTIES),
+        ):
+            mappings = {"dynamic": "strict", "properties": properties}
+            create_index(self._server, name, {"settings": settings, "mappings": mappings})
+        self._has_own_indexes = True
+
+    def _all_of(self, name: str, body: dict[str, Json]) -> list[dict[str, Any]]:
+        """Read one of our own small indexes whole; empty when it was never made."""
+        if self._server.request("POST", f"/{name}/_refresh", allow=(404,)).status == 404:
+            return []
+        return list(self._scan(name, body))
+
+    def _scan(self, name: str, body: dict[str, Json]) -> Iterator[dict[str, Any]]:
+        """Go through all hits of a query, page by page, as they were when it began."""
+        page = self._server.request(
+            "POST",
+            f"/{name}/_search",
+            body | {"size": _SCAN_PAGE, "sort": ["_doc"]},
+            params={"scroll": _SCAN_TIME},
+        ).json
+        try:
+            while page["hits"]["hits"]:
+                yield from page["hits"]["hits"]
+                following = {"scroll": _SCAN_TIME, "scroll_id": page["_scroll_id"]}
+                page = self._server.request("POST", "/_search/scroll", following).json
+        finally:
+            self._server.request("DELETE", "/_search/scroll", {"scroll_id": page["_scroll_id"]}, allow=(404,))
+
+
+def _cut(text: str, place: tuple[int, int]) -> str:
+    return text[place[0] : place[1]]
+
+
+def _value(text: str, place: tuple[int, int]) -> Any:
+    return json.loads(_cut(text, place))
