@@ -1,0 +1,41 @@
+"""Values cut out of JSON text as they were written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flusso.errors import SinkUnavailable
+from flusso.sinks.search.rawjson import elements, members
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(st.dictionaries(st.text(), VALUES), st.sampled_from([None, 2]))
+def test_members_are_found_where_they_are(value: dict[str, object], indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    assert {key: json.loads(text[start:end]) for key, (start, end) in members(text).items()} == value
+
+
+@given(st.lists(VALUES))
+def test_elements_are_found_where_they_are(value: list[object]) -> None:
+    text = json.dumps(value)
+    assert [json.JSONDecoder().raw_decode(text, start)[0] for start in elements(text, 0)] == value
+
+
+def test_digits_stay_as_they_were_written() -> None:
+    text = '{"a":1,"_source": {"n" : 1.00} }'
+    start, end = members(text)["_source"]
+    assert text[start:end] == '{"n" : 1.00}'
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a":', '{"a":1', '{"a"', "{"])
+def test_text_that_is_cut_short_is_a_sink_error(text: str) -> None:
+    with pytest.raises(SinkUnavailable):
+        members(text)

@@ -1,0 +1,27 @@
+"""State as JSON text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flusso.errors import SinkRefused
+from flusso.sinks.base import IndexState
+from flusso.sinks.state import state_from_json, state_to_json
+
+
+def test_a_state_reads_back_as_it_was_written() -> None:
+    state = IndexState("books", "d", 3, True, "slot", "7", 1 << 62, (1 << 63) - 1)
+    assert state_from_json(state_to_json(state)) == state
+
+
+def test_keys_of_a_newer_release_are_passed_over_and_missing_ones_take_their_default() -> None:
+    text = json.dumps({"index": "books", "digest": "d", "generation": 1, "debts": []})
+    assert state_from_json(text) == IndexState("books", "d", 1)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"index": "books"}'])
+def test_a_state_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(SinkRefused, match="not readable"):
+        state_from_json(text)
