@@ -40,7 +40,14 @@ def read_connection(section: Section, resolver: Resolver) -> Secret:
         found = resolver.resolve(node, reserved=DATABASE_URL)
         if found is None and node is None:
             section.wrong(f'"connection_url" is missing and {DATABASE_URL} is not set')
-        return _checked(found, section)
+        if found is not None and not _is_connection_string(found.reveal()):
+            is_reserved = found == resolver.reserved(DATABASE_URL)
+            section.wrong(
+                f"{DATABASE_URL if is_reserved else 'this'} is not a connection string: "
+                "one begins with postgresql:// or is made of keywords like host=…",
+                "connection_url",
+            )
+        return found or Secret("")
     return resolver.reserved(DATABASE_URL) or _from_parts(section, resolver)
 
 
@@ -48,15 +55,10 @@ def _is_parts(node: Node) -> bool:
     return isinstance(node.value, dict) and "env" not in node.value
 
 
-def _checked(found: Secret | None, section: Section) -> Secret:
-    text = found.reveal() if found is not None else ""
-    is_url = text.startswith(("postgresql://", "postgres://"))
-    if text and not is_url and ("://" in text.split("=")[0] or "=" not in text):
-        section.wrong(
-            "not a connection string: it begins with postgresql:// or is made of keywords like host=…",
-            "connection_url",
-        )
-    return found or Secret("")
+def _is_connection_string(text: str) -> bool:
+    if text.startswith(("postgresql://", "postgres://")):
+        return True
+    return "=" in text and "://" not in text.split("=")[0]
 
 
 def _from_parts(outer: Section, resolver: Resolver) -> Secret:

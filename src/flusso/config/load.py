@@ -79,9 +79,13 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror or 'no such file'}") from error
+        raise ConfigError(f"cannot read {path}: {_reason(error)}") from error
     except ValueError as error:
         raise ConfigError(f"cannot read {path}: it is not UTF-8") from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or "not readable").lower()
 
 
 @dataclass(slots=True)
@@ -154,20 +158,21 @@ class _Loader:
         found: list[IndexSettings] = []
         for node in nodes:
             section = Section(node, self.problems, _INDEX)
-            index = self._index(section, on_error, known)
-            if index is None:
-                continue
-            if index.name in lines:
-                section.wrong(f'index "{index.name}" is already on line {lines[index.name]}', "name")
-            lines.setdefault(index.name, node.place.line)
-            found.append(index)
+            section.need("name", "schema")
+            name = section.text("name")
+            if name and (flaw := index_flaw(name)) is not None:
+                section.wrong(flaw, "name")
+            elif name and name in lines:
+                section.wrong(f'index "{name}" is already defined on line {lines[name]}', "name")
+            lines.setdefault(name, node.place.line)
+            index = self._index(section, name, on_error, known)
+            if index is not None:
+                found.append(index)
         return tuple(found)
 
-    def _index(self, section: Section, on_error: OnError, known: tuple[str, ...]) -> IndexSettings | None:
-        section.need("name", "schema")
-        name = section.text("name")
-        if name and (flaw := index_flaw(name)) is not None:
-            section.wrong(flaw, "name")
+    def _index(
+        self, section: Section, name: str, on_error: OnError, known: tuple[str, ...]
+    ) -> IndexSettings | None:
         sinks = self._sink_names(section, known) if "sinks" in section else known
         enabled = section.boolean("enabled", True)
         policy = section.choice("on_error", OnError, on_error)
@@ -195,7 +200,7 @@ class _Loader:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except OSError as error:
-            section.wrong(f"cannot read {path}: {error.strerror or 'no such file'}", "schema")
+            section.wrong(f"cannot read {path}: {_reason(error)}", "schema")
             return None
         except ValueError:
             section.wrong(f"cannot read {path}: it is not UTF-8, or not a path", "schema")

@@ -10,11 +10,13 @@ import math
 from dataclasses import dataclass, field, replace
 
 from ruamel.yaml import YAML, nodes
-from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, StringMark
+from ruamel.yaml.reader import ReaderError
 
 from flusso.schema.node import Node, Place, Plain, Problems, join_path, unfit_text
 
 _TAG = "tag:yaml.org,2002:"
+_CORE = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
 _MAX_NODES = 50_000
 """Aliases may be repeated, but not until a small file fills the memory."""
 
@@ -28,8 +30,14 @@ def read_yaml(text: str, problems: Problems) -> Node | None:
     except MarkedYAMLError as error:
         problems.add(_place(error.problem_mark), "", f"not valid YAML: {error.problem or error.context}")
         return None
-    except (YAMLError, RecursionError, ValueError, AttributeError, IndexError, NotImplementedError) as error:
-        # The parser gives up on odd input in more ways than its own error class.
+    except ReaderError as error:
+        before = text[: error.position]
+        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        problems.add(place, "", "not valid YAML: a character that YAML does not allow")
+        return None
+    except Exception as error:
+        # Odd escapes, versions and depths trip the parser over whatever comes first: OverflowError,
+        # AssertionError, RecursionError and more. None of that is ours to tell apart.
         problems.add(Place(1, 1), "", f"not valid YAML ({type(error).__name__})")
         return None
     if graph is None:
@@ -58,6 +66,8 @@ class _Converter:
             if self.count <= _MAX_NODES + 1:
                 self.problems.add(place, path, "the file is too deep or repeats too much by aliases")
             return Node(path, place, None)
+        if not str(source.tag).startswith(_TAG) or str(source.tag).removeprefix(_TAG) not in _CORE:
+            self.problems.add(place, path, "a tag of its own kind is not understood here")
         self.open.add(id(source))
         try:
             return Node(path, place, self._value(source, path, place, depth))
@@ -107,8 +117,6 @@ class _Converter:
         if isinstance(value, float) and not math.isfinite(value):
             self.problems.add(place, path, "infinity and not-a-number have no place in JSON")
             return None
-        if not tag.startswith(_TAG):
-            self.problems.add(place, path, "a tag of its own kind is not understood here")
         return value
 
 

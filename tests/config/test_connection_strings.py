@@ -1,0 +1,120 @@
+"""From `connection_url` to what libpq reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
+
+from flusso.config.connection import conninfo
+from flusso.config.load import load_deployment
+from flusso.errors import ConfigError
+
+SCHEMA = "version: 1\ntable: t\nfields: [{text: a}]\n"
+
+
+def connection(folder: Path, toml: str, **env: str) -> str:
+    (folder / "t.yml").write_text(SCHEMA)
+    (folder / "flusso.toml").write_text(
+        f'[source]\ntype = "postgres"\n{toml}\n[[index]]\nname = "t"\nschema = "t.yml"\n'
+    )
+    return load_deployment(folder / "flusso.toml", env=env).source.connection.reveal()
+
+
+def problems(folder: Path, toml: str, **env: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        connection(folder, toml, **env)
+    return [f"{p.line}: {p.path}: {p.message}" for p in caught.value.problems]
+
+
+@pytest.mark.parametrize("text", ["postgresql://u:p@h/d?sslmode=require", "host=h dbname='a b'"])
+def test_a_connection_string_is_passed_on_as_it_is(tmp_path: Path, text: str) -> None:
+    assert connection(tmp_path, f'connection_url = "{text}"') == text
+
+
+def test_without_a_connection_url_the_reserved_variable_counts(tmp_path: Path) -> None:
+    assert connection(tmp_path, "", DATABASE_URL="postgres://h/d") == "postgres://h/d"
+
+
+def test_an_explicit_variable_wins_over_the_reserved_one(tmp_path: Path) -> None:
+    found = connection(tmp_path, 'connection_url = { env = "PG" }', PG="host=mine", DATABASE_URL="host=other")
+    assert found == "host=mine"
+
+
+def test_the_reserved_variable_wins_over_a_table_of_parts(tmp_path: Path) -> None:
+    found = connection(tmp_path, 'connection_url = { database = "d" }', DATABASE_URL="host=other")
+    assert found == "host=other"
+
+
+def test_a_table_of_parts_becomes_keywords(tmp_path: Path) -> None:
+    toml = (
+        'connection_url = { host = "db", port = 5433, user = "me", password = { env = "PW" }, '
+        'database = "shop", sslmode = "verify-full" }'
+    )
+    assert conninfo_to_dict(connection(tmp_path, toml, PW="it's \\ a secret")) == {
+        "host": "db",
+        "port": "5433",
+        "user": "me",
+        "password": "it's \\ a secret",
+        "dbname": "shop",
+        "sslmode": "verify-full",
+    }
+
+
+def test_parts_that_are_left_out_have_defaults(tmp_path: Path) -> None:
+    assert conninfo_to_dict(connection(tmp_path, 'connection_url = { database = "d" }')) == {
+        "host": "127.0.0.1",
+        "port": "5432",
+        "user": "postgres",
+        "dbname": "d",
+    }
+
+
+def test_a_service_brings_its_own_parts(tmp_path: Path) -> None:
+    assert connection(tmp_path, 'connection_url = { service = "shop" }') == "service='shop'"
+
+
+def test_parts_without_a_database_are_refused(tmp_path: Path) -> None:
+    assert problems(tmp_path, 'connection_url = { host = "h" }') == [
+        '3: source.connection_url: "database" is missing'
+    ]
+
+
+def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
+    assert problems(tmp_path, 'connection_url = { database = "d", hots = "h" }') == [
+        '3: source.connection_url.hots: unknown key "hots": did you mean "host"?'
+    ]
+
+
+def test_a_port_out_of_range_is_refused(tmp_path: Path) -> None:
+    assert problems(tmp_path, 'connection_url = { database = "d", port = 70000 }') == [
+        "3: source.connection_url.port: must be at most 65535"
+    ]
+
+
+def test_no_connection_anywhere_is_refused(tmp_path: Path) -> None:
+    assert problems(tmp_path, "") == ['1: source: "connection_url" is missing and DATABASE_URL is not set']
+
+
+def test_what_is_no_connection_string_is_refused_without_being_shown(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, 'connection_url = "mysql://u:hunter2@h/d"')
+    assert found.startswith("3: source.connection_url: this is not a connection string")
+    assert "hunter2" not in found
+
+
+def test_a_wrong_reserved_variable_is_named(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, "", DATABASE_URL="hunter2")
+    assert "DATABASE_URL is not a connection string" in found
+    assert "hunter2" not in found
+
+
+_TEXT = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\x00"), max_size=30)
+
+
+@given(user=_TEXT, password=_TEXT)
+def test_libpq_reads_back_whatever_was_quoted(user: str, password: str) -> None:
+    found = conninfo_to_dict(conninfo({"user": user, "password": password}))
+    assert found == {"user": user, "password": password}
