@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from typing import TypeAlias
 
-from flusso.capture.pgoutput import Begin, Commit, Relation, Truncate, decode
+from flusso.capture.pgoutput import Relation, Truncate, decode
 from flusso.catalog import TableName
 from flusso.change import UNCHANGED, Operation, Values, WatchedTable
 from flusso.errors import DecodeError, SourceRefused
@@ -29,7 +29,7 @@ _NOWHERE = Lsn(0)
 _ROW_BYTES = 320
 """What one row costs in memory beside its text, so that byte limits hold for the process."""
 
-_BEGIN, _COMMIT, _RELATION, _TRUNCATE = b"BCRT"
+_BEGIN, _COMMIT = b"BC"
 _INSERT, _UPDATE, _DELETE = b"IUD"
 _NEW, _KEY, _OLD = b"NKO"
 _TEXT, _NULL, _TOAST = b"tnu"
@@ -38,9 +38,13 @@ _OPERATIONS = {
     _UPDATE: Operation.UPDATE.value,
     _DELETE: Operation.DELETE.value,
 }
-_read_head = Struct(">BI").unpack_from
-_read_oid = Struct(">I").unpack_from
+_TRUNCATE = Operation.TRUNCATE.value
+_begin = Struct(">BQqI")
+_commit = Struct(">BBQQq")
+_read_change = Struct(">BIBH").unpack_from
 _read_width = Struct(">H").unpack_from
+_read_head = Struct(">BI").unpack_from
+_join = b"".join
 _PAD = b"\0\0\0\0"
 """Lets the head of a last column without a length be read like any other."""
 
@@ -83,18 +87,6 @@ class _Plan:
     """The same for an old tuple that carries the identity alone: all else in it is unknown."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """The transaction being received."""
-
-    final: Lsn
-    xid: int
-    ordinal: int = 0
-    rows: list[Row] = field(default_factory=list)
-    seen: set[object] = field(default_factory=set)
-    bytes: int = 0
-
-
 class Assembler:
     """Turns payloads into pieces. `start` is where the slot stood when the stream began."""
 
@@ -113,113 +105,126 @@ class Assembler:
         self._fold = fold
         self._lsn = start
         self._plans: dict[int, _Plan | None] = {}
-        self._open: _Open | None = None
+        # The transaction being received: kept in plain attributes, as most have a single row.
+        self._is_open = False
+        self._final = _NOWHERE
+        self._xid = 0
+        self._ordinal = 0
+        self._rows: list[Row] = []
+        self._seen: set[tuple[int, Values | None, Values | None]] = set()
+        self._bytes = 0
 
     def feed(self, data: bytes | memoryview, start: int = 0) -> Sequence[Piece]:
         """Take the message that begins at `start`; give the pieces that it completes, mostly none."""
         try:
-            kind = data[start]
-        except IndexError:
-            raise DecodeError("an empty replication message") from None
-        if kind in _OPERATIONS:
-            return self._feed_row(kind, data, start)
-        return self._feed_rare(bytes(data[start:]))
+            kind, oid, mark, width = _read_change(data, start)
+        except struct.error:
+            return self._feed_rare(bytes(data[start:]))
+        if kind not in _OPERATIONS:
+            return self._feed_edge(kind, bytes(data[start:]))
+        try:
+            plan = self._plans[oid]
+        except KeyError:
+            raise DecodeError("a row change of a relation that was never described") from None
+        if not self._is_open:
+            raise DecodeError("a row change outside a transaction")
+        self._ordinal += 1
+        if plan is None:
+            return ()
+        padded = _join((data, _PAD))
+        try:
+            if width != plan.width:
+                raise ValueError
+            old: Values | None = None
+            new: Values | None
+            if mark == _NEW and kind != _DELETE:
+                new, end, size = _read_tuple(padded, start + 8, plan.count, plan.places)
+                if end != len(padded) - 4:
+                    raise ValueError
+            else:
+                old, new, size = _read_images(kind, mark, padded, start + 8, plan)
+        except (struct.error, ValueError):
+            decode(padded[start:-4])
+            raise DecodeError(f"a row change of {plan.table} does not fit its relation") from None
+        return self._add(plan.number, plan.table, _OPERATIONS[kind], old, new, size)
 
     def keepalive(self, end: Lsn) -> Sequence[Piece]:
         """Take the server's word that nothing is pending up to `end`."""
-        if self._open is not None or end <= self._lsn:
+        if self._is_open or end <= self._lsn:
             return ()
         self._lsn = end
         return (Piece(Position(end), None),)
 
-    def _feed_row(self, kind: int, data: bytes | memoryview, start: int) -> Sequence[Piece]:
-        opened = self._open
-        try:
-            plan = self._plans[_read_oid(data, start + 1)[0]]
-        except struct.error:
-            decode(bytes(data[start:]))
-            raise
-        except KeyError:
-            raise DecodeError("a row change of a relation that was never described") from None
-        if opened is None:
-            raise DecodeError("a row change outside a transaction")
-        opened.ordinal += 1
-        if plan is None:
+    def _add(
+        self, number: int, table: TableName, operation: str, old: Values | None, new: Values | None, size: int
+    ) -> Sequence[Piece]:
+        key = (number, old, new)
+        if key in self._seen:
             return ()
-        padded = b"".join((data[start:] if start else data, _PAD))
-        try:
-            old, new, size = _read_row(kind, padded, plan)
-        except (struct.error, ValueError):
-            decode(padded[: -len(_PAD)])
-            raise DecodeError(f"a row change of {plan.table} does not fit its relation") from None
+        rows = self._rows
+        pieces: Sequence[Piece] = ()
+        size += _ROW_BYTES
+        if rows and (len(rows) >= self._piece_changes or self._bytes + size > self._piece_bytes):
+            end = Position(self._lsn, self._final, self._ordinal - 1)
+            pieces = (Piece(end, self._xid, rows, len(rows), self._bytes),)
+            # Folding must not reach back into what is handed on.
+            self._rows = rows = []
+            self._bytes = 0
+            self._seen.clear()
+        rows.append((table, operation, old, new, self._final, self._ordinal))
+        self._bytes += size
         if self._fold:
-            # An update that left all watched columns as they were says the same twice.
-            if old == new and kind == _UPDATE and padded[5] == _OLD:
-                old = None
-            key = (plan.number, old, new)
-            if key in opened.seen:
-                return ()
-        row = (plan.table, _OPERATIONS[kind], old, new, opened.final, opened.ordinal)
-        pieces = self._add(opened, row, size + _ROW_BYTES)
-        if self._fold:
-            opened.seen.add(key)
+            self._seen.add(key)
         return pieces
 
-    def _add(self, opened: _Open, row: Row, size: int) -> Sequence[Piece]:
-        rows = opened.rows
-        if not rows or (len(rows) < self._piece_changes and opened.bytes + size <= self._piece_bytes):
-            rows.append(row)
-            opened.bytes += size
+    def _feed_edge(self, kind: int, data: bytes) -> Sequence[Piece]:
+        """Take the two messages that every transaction has without the detour of a decoded value."""
+        if kind == _BEGIN and len(data) == _begin.size:
+            _, final, _, xid = _begin.unpack(data)
+            self._enter(Lsn(final), xid)
             return ()
-        # Folding must not reach back into what is handed on, hence the new set.
-        end = Position(self._lsn, opened.final, row[5] - 1)
-        piece = Piece(end, opened.xid, rows, len(rows), opened.bytes)
-        opened.rows, opened.seen, opened.bytes = [row], set(), size
-        return (piece,)
+        if kind == _COMMIT and len(data) == _commit.size:
+            _, _, commit, end, _ = _commit.unpack(data)
+            return (self._leave(commit, Lsn(end)),)
+        return self._feed_rare(data)
 
     def _feed_rare(self, data: bytes) -> Sequence[Piece]:
-        match decode(data):
-            case Begin(final_lsn=final, xid=xid):
-                if self._open is not None:
-                    raise DecodeError("a transaction begins inside another")
-                self._open = _Open(final, xid)
-            case Commit(commit_lsn=commit, end_lsn=end):
-                return (self._close(commit, end),)
-            case Relation() as relation:
-                self._plans[relation.oid] = self._plan(relation)
-            case Truncate(oids=oids):
-                return self._truncate(oids)
-            case _:
-                pass
+        message = decode(data)
+        if isinstance(message, Relation):
+            self._plans[message.oid] = self._plan(message)
+        elif isinstance(message, Truncate):
+            return self._truncate(message.oids)
         return ()
 
-    def _close(self, commit: Lsn, end: Lsn) -> Piece:
-        opened = self._open
-        if opened is None or opened.final != commit:
+    def _enter(self, final: Lsn, xid: int) -> None:
+        if self._is_open:
+            raise DecodeError("a transaction begins inside another")
+        self._is_open, self._final, self._xid, self._ordinal = True, final, xid, 0
+
+    def _leave(self, commit: int, end: Lsn) -> Piece:
+        if not self._is_open or self._final != commit:
             raise DecodeError("a commit that belongs to no open transaction")
         if end <= self._lsn:
             raise DecodeError(f"a transaction ends at {end}, before what was already received")
-        self._open, self._lsn = None, end
-        rows = opened.rows
+        self._is_open, self._lsn = False, end
+        rows, size = self._rows, self._bytes
         if not rows:
             return Piece(Position(end), None)
-        return Piece(Position(end), opened.xid, rows, len(rows), opened.bytes)
+        self._rows, self._bytes = [], 0
+        self._seen.clear()
+        return Piece(Position(end), self._xid, rows, len(rows), size)
 
     def _truncate(self, oids: tuple[int, ...]) -> Sequence[Piece]:
-        opened = self._open
-        if opened is None:
+        if not self._is_open:
             raise DecodeError("a truncate outside a transaction")
-        opened.ordinal += 1
+        self._ordinal += 1
         pieces: list[Piece] = []
         for oid in oids:
             if oid not in self._plans:
                 raise DecodeError("a truncate of a relation that was never described")
             plan = self._plans[oid]
-            if plan is None or (self._fold and (plan.number, None, None) in opened.seen):
-                continue
-            row = (plan.table, Operation.TRUNCATE.value, None, None, opened.final, opened.ordinal)
-            pieces.extend(self._add(opened, row, _ROW_BYTES))
-            opened.seen.add((plan.number, None, None))
+            if plan is not None:
+                pieces.extend(self._add(plan.number, plan.table, _TRUNCATE, None, None, 0))
         return pieces
 
     def _plan(self, relation: Relation) -> _Plan | None:
@@ -245,51 +250,45 @@ class Assembler:
         )
 
 
-def _read_row(kind: int, data: bytes, plan: _Plan) -> tuple[Values | None, Values | None, int]:
-    """Read old and new values of a padded row message; ValueError or struct.error if it is not one."""
-    at, mark = 5, data[5]
-    old: Values | None = None
-    new: Values | None = None
-    old_size = size = 0
-    if mark != _NEW:
-        if kind == _INSERT or (mark != _KEY and mark != _OLD):
-            raise ValueError
-        old, at, old_size = _read_tuple(data, 6, plan, plan.key_places if mark == _KEY else plan.places)
-        mark = data[at]
-    elif kind == _DELETE:
+def _read_images(
+    kind: int, mark: int, data: bytes, at: int, plan: _Plan
+) -> tuple[Values | None, Values | None, int]:
+    """Read a padded change that carries an old tuple; ValueError or struct.error if it is none."""
+    if kind == _INSERT or (mark != _KEY and mark != _OLD):
         raise ValueError
-    if kind != _DELETE:
-        if mark != _NEW:
+    old, at, size = _read_tuple(data, at, plan.count, plan.key_places if mark == _KEY else plan.places)
+    new: Values | None = None
+    if kind == _UPDATE:
+        if data[at] != _NEW or _read_width(data, at + 1)[0] != plan.width:
             raise ValueError
-        new, at, size = _read_tuple(data, at + 1, plan, plan.places)
-        if old is not None and UNCHANGED in new:
+        new, at, new_size = _read_tuple(data, at + 3, plan.count, plan.places)
+        size += new_size
+        if UNCHANGED in new:
             new = tuple(
                 before if value == UNCHANGED and before is not None else value
                 for before, value in zip(old, new, strict=True)
             )
     if at != len(data) - len(_PAD):
         raise ValueError
-    return old, new, old_size + size
+    # An update that left all watched columns as they were would say the same twice.
+    return None if mark == _OLD and old == new else old, new, size
 
 
-def _read_tuple(data: bytes, at: int, plan: _Plan, places: tuple[int, ...]) -> tuple[Values, int, int]:
+def _read_tuple(data: bytes, at: int, count: int, places: tuple[int, ...]) -> tuple[Values, int, int]:
     """Read the wanted columns of the tuple at `at`; give them, where it ends, and their size."""
-    if _read_width(data, at)[0] != plan.width:
-        raise ValueError
-    at += 2
-    values: list[str | None] = [None] * plan.count
+    values: list[str | None] = [None] * count
     size = 0
     for place in places:
         kind, length = _read_head(data, at)
         if kind == _TEXT:
             at += 5
+            end = at + length
             if place >= 0:
-                text = data[at : at + length].decode()
+                values[place] = text = data[at:end].decode()
                 if text == UNCHANGED:
                     raise ValueError
-                values[place] = text
                 size += length
-            at += length
+            at = end
         elif kind == _NULL:
             at += 1
         elif kind == _TOAST:
