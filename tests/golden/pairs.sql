@@ -1,16 +1,22 @@
 -- by keys, operands ()
 select t0."a"::text, t0."b"::text,
-  (select row_to_json(d.*) from (select t0."b" as "b", (select row_to_json(d.*) from (select t1."name" as "name"
- from "public"."users" as t1
- where t1."id" = t0."user_id") as d) as "user") as d)
+  (select row_to_json(d.*) from (select
+    t0."b" as "b",
+    (select row_to_json(d.*) from (select
+      t1."name" as "name"
+      from "public"."users" as t1
+      where t1."id" = t0."user_id") as d) as "user") as d)
 from "public"."pairs" as t0
 where (t0."a", t0."b") in (select k1, k2 from unnest($1::text[]::int8[], $2::text[]::text[]) as k(k1, k2));
 
 -- by range, operands ()
 select t0."a"::text, t0."b"::text,
-  (select row_to_json(d.*) from (select t0."b" as "b", (select row_to_json(d.*) from (select t1."name" as "name"
- from "public"."users" as t1
- where t1."id" = t0."user_id") as d) as "user") as d)
+  (select row_to_json(d.*) from (select
+    t0."b" as "b",
+    (select row_to_json(d.*) from (select
+      t1."name" as "name"
+      from "public"."users" as t1
+      where t1."id" = t0."user_id") as d) as "user") as d)
 from "public"."pairs" as t0
 where t0.ctid >= $1::tid and t0.ctid < $2::tid;
 

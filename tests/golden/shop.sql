@@ -1,54 +1,92 @@
 -- by keys, operands ('{"paid","sent"}', '0', '100')
 select t0."id"::text,
-  (select row_to_json(d.*) from (select t0."id" as "id", lower(btrim(t0."name"::text)) as "name", coalesce(to_json(t0."email"), '"none"'::json) as "email", case when t0."created" >= '0001-01-01 00:00:00+00' and t0."created" < '10000-01-01 00:00:00+00' then replace(left(t0."created"::text, -3), ' ', 'T') || 'Z' end as "created", case when t0."score" > '-Infinity' and t0."score" < 'Infinity' then t0."score" end as "score", (select row_to_json(d.*) from (select replace(encode(t0."avatar", 'base64'), chr(10), '') as "bytes") as d) as "picture", (select row_to_json(d.*) from (select t1."name" as "name"
- from "public"."countries" as t1
- where t1."code" = t0."country") as d) as "country", array(select row_to_json(d.*) from (select case when t2."total" > '-Infinity' and t2."total" < 'Infinity' then t2."total" end as "total", array(select row_to_json(d.*) from (select t3."sku" as "sku"
- from (select * from "public"."items" where (qty > 0
+  (select row_to_json(d.*) from (select
+    t0."id" as "id",
+    lower(btrim(t0."name"::text)) as "name",
+    coalesce(to_json(t0."email"), '"none"'::json) as "email",
+    case when t0."created" >= '0001-01-01 00:00:00+00' and t0."created" < '10000-01-01 00:00:00+00' then replace(left(t0."created"::text, -3), ' ', 'T') || 'Z' end as "created",
+    case when t0."score" > '-Infinity' and t0."score" < 'Infinity' then t0."score" end as "score",
+    (select row_to_json(d.*) from (select
+      replace(encode(t0."avatar", 'base64'), chr(10), '') as "bytes") as d) as "picture",
+    (select row_to_json(d.*) from (select
+      t1."name" as "name"
+      from "public"."countries" as t1
+      where t1."code" = t0."country") as d) as "country",
+    array(select row_to_json(d.*) from (select
+      case when t2."total" > '-Infinity' and t2."total" < 'Infinity' then t2."total" end as "total",
+      array(select row_to_json(d.*) from (select
+        t3."sku" as "sku"
+        from (select * from "public"."items" where (qty > 0
 )) as t3
- where t3."order_id" = t2."id"
- order by t3."id") as d) as "items"
- from "public"."orders" as t2
- where t2."user_id" = t0."id" and t2."status" = any($2::text[])
- order by t2."placed" desc nulls last, t2."id"
- limit 10) as d) as "orders", (select row_to_json(d.*) from (select case when t4."placed" >= '0001-01-01' and t4."placed" < '10000-01-01' then t4."placed" end as "placed"
- from "public"."orders" as t4
- where t4."user_id" = t0."id"
- order by t4."placed", t4."id"
- limit 1) as d) as "last", array(select row_to_json(d.*) from (select t5."label" as "label"
- from "public"."user_tags" as t6 join "public"."tags" as t5 on t5."id" = t6."tag_id"
- where t6."user_id" = t0."id"
- order by t5."id") as d) as "tags", (select count(*)
- from "public"."orders" as t7
- where t7."user_id" = t0."id") as "order_count", (select case when s.v > '-Infinity' and s.v < 'Infinity' then s.v end from (select sum(t8."total") as v
- from "public"."orders" as t8
- where t8."user_id" = t0."id") as s) as "spent") as d)
+        where t3."order_id" = t2."id"
+        order by t3."id") as d) as "items"
+      from "public"."orders" as t2
+      where t2."user_id" = t0."id" and t2."status" = any($2::text[])
+      order by t2."placed" desc nulls last, t2."id"
+      limit 10) as d) as "orders",
+    (select row_to_json(d.*) from (select
+      case when t4."placed" >= '0001-01-01' and t4."placed" < '10000-01-01' then t4."placed" end as "placed"
+      from "public"."orders" as t4
+      where t4."user_id" = t0."id"
+      order by t4."placed", t4."id"
+      limit 1) as d) as "last",
+    array(select row_to_json(d.*) from (select
+      t5."label" as "label"
+      from "public"."user_tags" as t6 join "public"."tags" as t5 on t5."id" = t6."tag_id"
+      where t6."user_id" = t0."id"
+      order by t5."id") as d) as "tags",
+    (select count(*)
+      from "public"."orders" as t7
+      where t7."user_id" = t0."id") as "order_count",
+    (select case when s.v > '-Infinity' and s.v < 'Infinity' then s.v end from (select sum(t8."total") as v
+      from "public"."orders" as t8
+      where t8."user_id" = t0."id") as s) as "spent") as d)
 from "public"."users" as t0
 where t0."id" = any($1::text[]::int8[]) and (t0."score" >= $3::float8 and t0."score" <= $4::float8) and (t0."gone") is not true;
 
 -- by range, operands ('{"paid","sent"}', '0', '100')
 select t0."id"::text,
-  (select row_to_json(d.*) from (select t0."id" as "id", lower(btrim(t0."name"::text)) as "name", coalesce(to_json(t0."email"), '"none"'::json) as "email", case when t0."created" >= '0001-01-01 00:00:00+00' and t0."created" < '10000-01-01 00:00:00+00' then replace(left(t0."created"::text, -3), ' ', 'T') || 'Z' end as "created", case when t0."score" > '-Infinity' and t0."score" < 'Infinity' then t0."score" end as "score", (select row_to_json(d.*) from (select replace(encode(t0."avatar", 'base64'), chr(10), '') as "bytes") as d) as "picture", (select row_to_json(d.*) from (select t1."name" as "name"
- from "public"."countries" as t1
- where t1."code" = t0."country") as d) as "country", array(select row_to_json(d.*) from (select case when t2."total" > '-Infinity' and t2."total" < 'Infinity' then t2."total" end as "total", array(select row_to_json(d.*) from (select t3."sku" as "sku"
- from (select * from "public"."items" where (qty > 0
+  (select row_to_json(d.*) from (select
+    t0."id" as "id",
+    lower(btrim(t0."name"::text)) as "name",
+    coalesce(to_json(t0."email"), '"none"'::json) as "email",
+    case when t0."created" >= '0001-01-01 00:00:00+00' and t0."created" < '10000-01-01 00:00:00+00' then replace(left(t0."created"::text, -3), ' ', 'T') || 'Z' end as "created",
+    case when t0."score" > '-Infinity' and t0."score" < 'Infinity' then t0."score" end as "score",
+    (select row_to_json(d.*) from (select
+      replace(encode(t0."avatar", 'base64'), chr(10), '') as "bytes") as d) as "picture",
+    (select row_to_json(d.*) from (select
+      t1."name" as "name"
+      from "public"."countries" as t1
+      where t1."code" = t0."country") as d) as "country",
+    array(select row_to_json(d.*) from (select
+      case when t2."total" > '-Infinity' and t2."total" < 'Infinity' then t2."total" end as "total",
+      array(select row_to_json(d.*) from (select
+        t3."sku" as "sku"
+        from (select * from "public"."items" where (qty > 0
 )) as t3
- where t3."order_id" = t2."id"
- order by t3."id") as d) as "items"
- from "public"."orders" as t2
- where t2."user_id" = t0."id" and t2."status" = any($3::text[])
- order by t2."placed" desc nulls last, t2."id"
- limit 10) as d) as "orders", (select row_to_json(d.*) from (select case when t4."placed" >= '0001-01-01' and t4."placed" < '10000-01-01' then t4."placed" end as "placed"
- from "public"."orders" as t4
- where t4."user_id" = t0."id"
- order by t4."placed", t4."id"
- limit 1) as d) as "last", array(select row_to_json(d.*) from (select t5."label" as "label"
- from "public"."user_tags" as t6 join "public"."tags" as t5 on t5."id" = t6."tag_id"
- where t6."user_id" = t0."id"
- order by t5."id") as d) as "tags", (select count(*)
- from "public"."orders" as t7
- where t7."user_id" = t0."id") as "order_count", (select case when s.v > '-Infinity' and s.v < 'Infinity' then s.v end from (select sum(t8."total") as v
- from "public"."orders" as t8
- where t8."user_id" = t0."id") as s) as "spent") as d)
+        where t3."order_id" = t2."id"
+        order by t3."id") as d) as "items"
+      from "public"."orders" as t2
+      where t2."user_id" = t0."id" and t2."status" = any($3::text[])
+      order by t2."placed" desc nulls last, t2."id"
+      limit 10) as d) as "orders",
+    (select row_to_json(d.*) from (select
+      case when t4."placed" >= '0001-01-01' and t4."placed" < '10000-01-01' then t4."placed" end as "placed"
+      from "public"."orders" as t4
+      where t4."user_id" = t0."id"
+      order by t4."placed", t4."id"
+      limit 1) as d) as "last",
+    array(select row_to_json(d.*) from (select
+      t5."label" as "label"
+      from "public"."user_tags" as t6 join "public"."tags" as t5 on t5."id" = t6."tag_id"
+      where t6."user_id" = t0."id"
+      order by t5."id") as d) as "tags",
+    (select count(*)
+      from "public"."orders" as t7
+      where t7."user_id" = t0."id") as "order_count",
+    (select case when s.v > '-Infinity' and s.v < 'Infinity' then s.v end from (select sum(t8."total") as v
+      from "public"."orders" as t8
+      where t8."user_id" = t0."id") as s) as "spent") as d)
 from "public"."users" as t0
 where t0.ctid >= $1::tid and t0.ctid < $2::tid and (t0."score" >= $4::float8 and t0."score" <= $5::float8) and (t0."gone") is not true;
 

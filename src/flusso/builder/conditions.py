@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from flusso.builder.keys import array_text
 from flusso.catalog import Column, Table
 from flusso.postgres.identifiers import quote, quote_table
 from flusso.postgres.values import operator
@@ -117,10 +118,10 @@ def _compare(column: Column, name: str, item: ColumnFilter, operands: Operands) 
         case FilterOp.LIKE | FilterOp.ILIKE:
             return f"{name}::text {item.op.value} {operands.bind(texts[0], 'text')}"
         case FilterOp.IN:
-            bound = operands.bind(_array_text(texts), f"{column.type}[]")
+            bound = operands.bind(array_text(texts), f"{column.type}[]")
             return f"{name} {operator(column, '=')} any({bound})"
         case FilterOp.NOT_IN:
-            bound = operands.bind(_array_text(texts), f"{column.type}[]")
+            bound = operands.bind(array_text(texts), f"{column.type}[]")
             return f"{name} {operator(column, '<>')} all({bound})"
         case FilterOp.BETWEEN:
             low, high = (operands.bind(text, column.type) for text in texts)
@@ -134,8 +135,3 @@ def operand_text(value: Operand) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
-
-
-def _array_text(texts: Sequence[str]) -> str:
-    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
-    return "{" + ",".join(f'"{text}"' for text in quoted) + "}"

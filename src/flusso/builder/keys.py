@@ -13,6 +13,21 @@ from flusso.postgres.identifiers import quote
 from flusso.postgres.values import operator, print_text
 
 
+def key_arrays(keys: Sequence[Sequence[str]]) -> list[str]:
+    """Turn tuples into the parameters `$1`, `$2` …: one array literal for each column."""
+    return [array_text(column) for column in zip(*keys, strict=True)]
+
+
+def array_text(texts: Sequence[str]) -> str:
+    """Write an array as Postgres reads it; a tenth of what adapting a list costs."""
+    if not texts:
+        return "{}"
+    joined = '","'.join(texts)
+    if "\\" in joined or joined.count('"') != 2 * (len(texts) - 1):
+        joined = '","'.join(text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return '{"' + joined + '"}'
+
+
 def columns_of(table: Table, names: Sequence[str]) -> tuple[Column, ...]:
     """Look the columns up."""
     return tuple(table.columns[name] for name in names)

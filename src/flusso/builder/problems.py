@@ -144,6 +144,9 @@ def _key(table: Table, declared: Columns, place: str) -> Iterator[str]:
     if not declared and not table.primary_key:
         yield f"{place}table {table.name} has no primary key: declare primary_key"
     yield from _missing(table, declared, place)
+    for name in declared or table.primary_key:
+        if name in table.columns and table.columns[name].is_array:
+            yield f'{place}column "{name}" of {table.name} is an array, which cannot be a key here'
 
 
 def _missing(table: Table, names: Iterable[str], place: str) -> Iterator[str]:

@@ -14,6 +14,8 @@ from typing import Any
 import psycopg
 from psycopg.types.string import ByteaBinaryLoader
 
+from flusso.builder.failure import building
+from flusso.builder.keys import key_arrays
 from flusso.builder.plan import IndexPlan
 from flusso.document import Key, id_text
 from flusso.postgres.connect import Connection, translated
@@ -50,11 +52,10 @@ def read_documents(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> li
     """
     if not keys:
         return []
-    parameters = [[key[n] for key in keys] for n in range(len(plan.key))]
-    with translated(f'cannot build documents of index "{plan.index}"'):
+    with building(f'cannot build documents of index "{plan.index}"'):
         cursor = psycopg.RawCursor(conn)
         _give_bytes(cursor)
-        cursor.execute(plan.by_keys.sql.encode(), [*parameters, *plan.by_keys.operands], binary=True)
+        cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
         built = _built(cursor.fetchall())
     found = {document.id for document in built}
     missing = dict.fromkeys(text for text in map(id_text, keys) if text not in found)
@@ -78,7 +79,7 @@ def read_range(
     """Build the documents of a range, `fetch` at a time, in one transaction of its own."""
     end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
     parameters = [f"({block_range.start_block},0)", end, *plan.by_range.operands]
-    with translated(f'cannot build documents of index "{plan.index}"'):
+    with building(f'cannot build documents of index "{plan.index}"'):
         with conn.transaction():
             # A cursor is planned for its first rows by default; all of these will be read.
             conn.execute("set local cursor_tuple_fraction = 1")

@@ -13,12 +13,14 @@ from typing import Any
 
 import psycopg
 
+from flusso.builder.failure import building
+from flusso.builder.keys import key_arrays
 from flusso.builder.paths import Hop, Path
 from flusso.builder.plan import IndexPlan
 from flusso.catalog import TableName
 from flusso.change import UNCHANGED, Change, Operation, Values, WatchedTable
 from flusso.document import DocumentId, Key
-from flusso.postgres.connect import Connection, translated
+from flusso.postgres.connect import Connection
 
 _CHUNK = 10_000
 """Values in one statement, and changes looked at together."""
@@ -131,14 +133,13 @@ def _known(rows: Iterable[Values]) -> Iterator[Key]:
 
 def _hop(conn: Connection, hop: Hop, keys: Iterable[Key], path: Path) -> Iterator[Key]:
     for chunk in _chunks(keys):
-        parameters = [list(column) for column in zip(*chunk, strict=True)]
         place = f'"{path.field}"' if path.field else "the root"
-        yield from _stream(conn, hop.sql, parameters, f"the documents of {path.table} by {place}")
+        yield from _stream(conn, hop.sql, key_arrays(chunk), f"the documents of {path.table} by {place}")
 
 
 def _stream(conn: Connection, sql: str, parameters: Sequence[Any], doing: str) -> Iterator[Key]:
     """Run a statement and hand on its rows as they come."""
-    with translated(f"cannot find {doing}"):
+    with building(f"cannot find {doing}"):
         with conn.transaction():
             with psycopg.RawServerCursor(conn, f"flusso_hop_{next(_names)}") as cursor:
                 cursor.execute(sql.encode(), parameters)

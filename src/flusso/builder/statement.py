@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from flusso.builder.conditions import Operands, select_rows
@@ -100,9 +100,9 @@ class _Compiler:
         """Select one JSON object for each row that `tail` (from, where, order, limit) gives."""
         pairs = [(item.name, self._value(item, level)) for item in fields]
         if all(len(name.encode()) <= _MAX_ALIAS_BYTES for name, _ in pairs):
-            columns = ", ".join(f"{value} as {quote(name)}" for name, value in pairs)
-            return f"select row_to_json(d.*) from (select {columns}{tail}) as d"
-        members = " || ',' || ".join(
+            columns = ",".join(f"{level.line}{value} as {quote(name)}" for name, value in pairs)
+            return f"select row_to_json(d.*) from (select{columns}{tail}) as d"
+        members = f"{level.line}|| ',' || ".join(
             f"{_literal(json.dumps(name, ensure_ascii=False) + ':')} || "
             f"coalesce(to_json({value})::text, 'null')"
             for name, value in pairs
@@ -114,7 +114,7 @@ class _Compiler:
             case Scalar():
                 return _scalar(item, level)
             case Group():
-                return f"({self._object(item.fields, level)})"
+                return f"({self._object(item.fields, replace(level, depth=level.depth + 1))})"
             case Join():
                 return self._join(item, level)
             case Aggregate():
@@ -124,7 +124,7 @@ class _Compiler:
 
     def _join(self, item: Join, parent: _Level) -> str:
         table = self._catalog.tables[item.table]
-        level = _Level(table, self._next_alias(), item.primary_key)
+        level = _Level(table, self._next_alias(), item.primary_key, parent.depth + 1)
         tail = self._rows(item, level, parent) + _order_and_limit(item, level)
         select = self._object(item.fields, level, tail)
         return f"array({select})" if item.kind.is_to_many else f"({select})"
@@ -146,11 +146,11 @@ class _Compiler:
         else:
             foreign = columns_of(level.table, item.foreign_key)
             link = join_keys(level.alias, foreign, parent.alias, parent.key)
-        return f"\n from {source}\n where {' and '.join([link, *where])}"
+        return f"{level.line}from {source}{level.line}where {' and '.join([link, *where])}"
 
     def _aggregate(self, item: Aggregate, parent: _Level) -> str:
         table = self._catalog.tables[item.table]
-        level = _Level(table, self._next_alias(), item.primary_key)
+        level = _Level(table, self._next_alias(), item.primary_key, parent.depth + 1)
         rows = self._rows(item, level, parent)
         match item.kind:
             case AggregateKind.COUNT:
@@ -168,6 +168,12 @@ class _Level:
     table: Table
     alias: str
     key: Columns
+    depth: int = 2
+
+    @property
+    def line(self) -> str:
+        """Begin a line of the statement, indented to this level."""
+        return "\n" + "  " * self.depth
 
 
 def _literal(text: str) -> str:
@@ -211,7 +217,8 @@ def _order_and_limit(item: Join, level: _Level) -> str:
     rest = [name for name in dict.fromkeys([*item.primary_key, *key]) if name not in named]
     order += [f"{level.alias}.{quote(name)}" for name in rest]
     limit = item.limit if item.kind.is_to_many else 1
-    return f"\n order by {', '.join(order)}" + (f"\n limit {limit}" if limit is not None else "")
+    last = f"{level.line}limit {limit}" if limit is not None else ""
+    return f"{level.line}order by {', '.join(order)}{last}"
 
 
 def _order(entry: OrderBy, alias: str) -> str:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from flusso.catalog import Column
 from flusso.postgres.identifiers import literal
 
-_STRINGS = frozenset({"text", "varchar", "name", "citext", "uuid"})
+_NO_STRINGS = frozenset({"bool", "int2", "int4", "int8", "numeric", "bpchar"})
+"""Types whose own JSON is not the string wanted: numbers, and text padded with blanks."""
 _FINITE = frozenset({"float4", "float8", "numeric"})
 _SAME_AS_OUTPUT = frozenset(
     {"int2", "int4", "int8", "text", "varchar", "uuid", "numeric", "date", "timestamp", "timestamptz"}
@@ -75,7 +76,9 @@ def _render_single(column: Column, expression: str, as_text: bool, functions: Se
     if not as_text:
         return _render_plain(column.base, expression)
     rendered = expression
-    if functions or not (column.is_enum or column.base in _STRINGS):
+    # A type from outside pg_catalog may bring a cast to json of its own, which row_to_json would use.
+    is_foreign = "." in column.type and not column.is_enum
+    if functions or is_foreign or column.base in _NO_STRINGS:
         rendered = f"{expression}::text"
     for function in functions:
         rendered = f"{function}({rendered})"

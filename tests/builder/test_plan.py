@@ -1,0 +1,179 @@
+"""What the compiler says of a schema without asking a database: problems, watched columns, blind links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from declared import belongs_to, count, has_many, has_one, many_to_many, root, scalar, table, total
+
+from flusso.builder.plan import blind_links, compile_index, find_problems, watched_tables
+from flusso.catalog import Catalog, Column, IdentityKind, Table, TableKind
+from flusso.change import WatchedTable
+from flusso.errors import SchemaError
+from flusso.schema.model import (
+    ColumnFilter,
+    Direction,
+    FilterOp,
+    Group,
+    IndexSchema,
+    OrderBy,
+    RawFilter,
+    ScalarKind,
+    SoftDelete,
+    Through,
+    Transform,
+)
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+COLUMNS = {
+    "users": "id:int8 name:text email:varchar country:text created:timestamptz score:float8 avatar:bytea"
+    " gone:bool",
+    "orders": "id:int8 user_id:int8 total:numeric placed:date status:text",
+    "items": "id:int8 order_id:int8 qty:int4 sku:text",
+    "countries": "code:text name:text",
+    "tags": "id:int8 label:text",
+    "user_tags": "user_id:int8 tag_id:int8",
+    "pairs": "a:int8 b:text user_id:int8",
+    "heap": "x:int8",
+}
+KEYS = {"countries": ("code",), "user_tags": ("user_id", "tag_id"), "pairs": ("a", "b"), "heap": ()}
+TAGGED = Through(table("user_tags"), ("user_id",), ("tag_id",))
+
+
+def catalog(identity: IdentityKind = IdentityKind.DEFAULT, kind: TableKind = TableKind.TABLE) -> Catalog:
+    tables = {}
+    for oid, (name, text) in enumerate(COLUMNS.items(), 1):
+        pairs = [part.split(":") for part in text.split()]
+        columns = {column: Column(column, base, base) for column, base in pairs}
+        key = KEYS.get(name, ("id",))
+        carried = tuple(columns) if identity is IdentityKind.FULL else key
+        tables[table(name)] = Table(table(name), oid, kind, columns, key, identity, carried)
+    return Catalog(tables)
+
+
+SHOP = root(
+    "users",
+    scalar("id", "long"),
+    scalar("name", transforms=(Transform.TRIM, Transform.LOWERCASE)),
+    scalar("email", "keyword", default="none"),
+    scalar("created", "timestamp"),
+    scalar("score", "double"),
+    Group("picture", (scalar("bytes", "binary", "avatar"),)),
+    belongs_to("country", "countries", ("country",), scalar("name")),
+    has_many(
+        "orders",
+        "orders",
+        ("user_id",),
+        scalar("total", "decimal"),
+        has_many("items", "items", ("order_id",), scalar("sku", "keyword"), filters=(RawFilter("qty > 0"),)),
+        filters=(ColumnFilter("status", FilterOp.IN, ("paid", "sent")),),
+        order_by=(OrderBy("placed", Direction.DESC),),
+        limit=10,
+    ),
+    has_one("last", "orders", ("user_id",), scalar("placed", "date"), order_by=(OrderBy("placed"),)),
+    many_to_many("tags", "tags", scalar("label"), through=TAGGED),
+    count("order_count", "orders", ("user_id",)),
+    total("spent", "orders", "total", ("user_id",), value_type=ScalarKind.DECIMAL),
+    filters=(ColumnFilter("score", FilterOp.BETWEEN, (0, 100)),),
+    soft_delete=SoftDelete("gone"),
+)
+PAIRS = root("pairs", scalar("b"), belongs_to("user", "users", ("user_id",), scalar("name")))
+SCHEMAS = {"shop": SHOP, "pairs": PAIRS}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_same_schema_gives_the_golden_sql(name: str) -> None:
+    plan = compile_index(name, SCHEMAS[name], catalog())
+    parts = [f"-- by keys, operands {plan.by_keys.operands!r}\n{plan.by_keys.sql};"]
+    parts.append(f"-- by range, operands {plan.by_range.operands!r}\n{plan.by_range.sql};")
+    for path in plan.paths:
+        steps = "\n".join(f"{hop.sql};" for hop in path.hops)
+        parts.append(f"-- {path.table} {path.columns!r} at {path.field or 'the root'}\n{steps}".rstrip())
+    assert "\n\n".join(parts) + "\n" == (GOLDEN / f"{name}.sql").read_text()
+
+
+def problems(schema: IndexSchema, known: Catalog | None = None) -> list[str]:
+    return find_problems("shop", schema, known or catalog())
+
+
+def test_a_schema_that_fits_has_no_problems() -> None:
+    assert [problems(schema) for schema in SCHEMAS.values()] == [[], []]
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    schema = root(
+        "users",
+        scalar("nick"),
+        belongs_to("planet", "planets", ("planet",), scalar("name")),
+        has_many("orders", "orders", ("owner",), scalar("total", "integer")),
+    )
+    with pytest.raises(SchemaError) as raised:
+        compile_index("shop", schema, catalog())
+    assert raised.value.message.split("; ") == [
+        'index "shop": field "nick": table public.users has no column "nick"',
+        'index "shop": field "planet": table public.planets does not exist, or this role may not see it',
+        'index "shop": field "orders": table public.orders has no column "owner"',
+        'index "shop": field "orders.total": column "total" of public.orders is numeric, not fit for integer',
+    ]
+
+
+def test_a_missing_root_does_not_hide_other_missing_tables() -> None:
+    found = problems(root("nowhere", count("n", "gone", ("x",))))
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(TableKind.VIEW, "is a view"), (TableKind.PARTITIONED, "partitioned"), (TableKind.FOREIGN, "foreign")],
+)
+def test_what_is_no_plain_table_is_refused_with_its_reason(kind: TableKind, reason: str) -> None:
+    assert any(reason in text for text in problems(root("users", scalar("name")), catalog(kind=kind)))
+
+
+@pytest.mark.parametrize(
+    ("schema", "part"),
+    [
+        (root("heap", scalar("x", "long")), "has no primary key"),
+        (root("users", scalar("name", "long")), "is text, not fit for long"),
+        (root("users", scalar("id", "long", transforms=(Transform.TRIM,))), "transforms are for text"),
+        (root("users", total("t", "orders", "status", ("user_id",))), "has no sum"),
+        (root("users", total("t", "orders", "nope", ("user_id",))), 'no column "nope"'),
+        (root("users", count("n", "pairs", ("a", "b"))), "has 2 columns"),
+        (root("users", count("n", "orders", ("status",))), "cannot be compared"),
+        (root("users", scalar("id", "long"), soft_delete=SoftDelete("nope")), 'no column "nope"'),
+        (root("users", scalar("id", "long"), filters=(ColumnFilter("no", FilterOp.IS_NULL),)), 'column "no"'),
+        (
+            root("users", many_to_many("t", "tags", through=Through(table("nope"), ("a",), ("b",)))),
+            "public.nope",
+        ),
+        (root("users", has_many("o", "orders", ("user_id",), order_by=(OrderBy("nope"),))), 'column "nope"'),
+    ],
+)
+def test_a_mistake_is_named(schema: IndexSchema, part: str) -> None:
+    assert any(part in text for text in problems(schema))
+
+
+def test_watched_tables_have_their_key_first_and_then_their_links() -> None:
+    plans = [compile_index(name, schema, catalog()) for name, schema in SCHEMAS.items()]
+    assert watched_tables(plans) == (
+        WatchedTable(table("countries"), ("code",)),
+        WatchedTable(table("items"), ("id", "order_id")),
+        WatchedTable(table("orders"), ("id", "user_id")),
+        WatchedTable(table("pairs"), ("a", "b")),
+        WatchedTable(table("tags"), ("id",)),
+        WatchedTable(table("user_tags"), ("user_id", "tag_id")),
+        WatchedTable(table("users"), ("id",)),
+    )
+
+
+def test_a_link_outside_the_identity_is_blind_and_comes_with_its_remedy() -> None:
+    found = blind_links([compile_index("shop", SHOP, catalog())], catalog())
+    assert [link.field for link in found] == ["orders", "orders.items", "last", "order_count", "spent"]
+    assert found[0].remedy_sql == 'alter table "public"."orders" replica identity full;'
+
+
+def test_no_link_is_blind_with_full_identity() -> None:
+    full = catalog(IdentityKind.FULL)
+    assert blind_links([compile_index("shop", SHOP, full)], full) == []

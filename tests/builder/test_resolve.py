@@ -1,0 +1,269 @@
+"""Each kind of path, from a change with its old and new image to the documents it touches."""
+
+from __future__ import annotations
+
+import pytest
+from declared import (
+    belongs_to,
+    compiled,
+    count,
+    has_many,
+    many_to_many,
+    root,
+    scalar,
+    table,
+)
+
+from fix_postgres import Database
+from flusso.builder import resolve as resolving
+from flusso.builder.plan import IndexPlan, watched_tables
+from flusso.builder.resolve import resolve, truncated_roots
+from flusso.catalog import TableName
+from flusso.change import UNCHANGED, Change, Operation, WatchedTable
+from flusso.document import DocumentId
+from flusso.lsn import Lsn
+from flusso.schema.model import Group, IndexSchema, Through
+
+pytestmark = pytest.mark.postgres
+
+TABLES = """
+create table countries (code text primary key, name text);
+create table users (id int primary key, country text, boss int);
+create table orders (id int primary key, user_id int);
+create table items (id int primary key, order_id int);
+create table notes (id int primary key, item_id int);
+create table tags (id int primary key, label text);
+create table user_tags (id int primary key, user_id int, tag_id int);
+insert into countries values ('it', 'Italy'), ('jp', 'Japan');
+insert into users values (1, 'it', null), (2, 'jp', 1), (3, 'it', 2);
+insert into orders values (10, 1), (11, 1), (12, 2);
+insert into items values (100, 10), (101, 12);
+insert into notes values (1000, 100), (1001, 101);
+insert into tags values (1, 'red'), (2, 'blue');
+insert into user_tags values (1, 1, 1), (2, 3, 1), (3, 2, 2);
+"""
+NOTES = has_many("notes", "notes", ("item_id",), scalar("id", "integer"))
+ITEMS = has_many("items", "items", ("order_id",), scalar("id", "integer"), NOTES)
+ORDERS = has_many("orders", "orders", ("user_id",), scalar("id", "integer"), ITEMS)
+TAGS = many_to_many(
+    "tags", "tags", scalar("label"), through=Through(table("user_tags"), ("user_id",), ("tag_id",))
+)
+COUNTRY = belongs_to("country", "countries", ("country",), scalar("name"))
+BOSS = belongs_to("boss", "users", ("boss",), scalar("id", "integer"), COUNTRY)
+USERS = root("users", scalar("id", "integer"), ORDERS, TAGS, COUNTRY)
+
+
+@pytest.fixture
+def shop(database: Database) -> Database:
+    database.execute(TABLES)
+    return database
+
+
+class Log:
+    """Writes changes as capture would, with the watched columns of each table by name."""
+
+    def __init__(self, plans: list[IndexPlan]) -> None:
+        self.watched = watched_tables(plans)
+        self._columns = {item.name: item.columns for item in self.watched}
+
+    def change(
+        self, name: str, old: dict[str, str] | None = None, new: dict[str, str | None] | None = None
+    ) -> Change:
+        where = table(name)
+        operation = Operation.INSERT if old is None else Operation.DELETE if new is None else Operation.UPDATE
+        return Change(where, operation, self._values(where, old), self._values(where, new), Lsn(1), 1)
+
+    def _values(self, where: TableName, row: object) -> tuple[str | None, ...] | None:
+        return tuple(row.get(name) for name in self._columns[where]) if isinstance(row, dict) else None
+
+
+def truncate(name: str) -> Change:
+    return Change(table(name), Operation.TRUNCATE, None, None, Lsn(1), 1)
+
+
+def found(
+    shop: Database,
+    schema: IndexSchema,
+    name: str,
+    old: dict[str, str] | None,
+    new: dict[str, str | None] | None,
+) -> list[str]:
+    """The ids that one change leads to, each once."""
+    plan = compiled(shop, schema)
+    log = Log([plan])
+    return ids(shop, [plan], [log.change(name, old, new)], log.watched)
+
+
+def ids(
+    shop: Database, plans: list[IndexPlan], changes: list[Change], watched: tuple[WatchedTable, ...]
+) -> list[str]:
+    with shop.connect() as conn:
+        documents = list(resolve(conn, plans, changes, watched))
+    assert len(documents) == len(set(documents))
+    return sorted("|".join(document.key) for document in documents)
+
+
+def test_a_root_change_is_its_own_document_without_any_statement(shop: Database) -> None:
+    plan = compiled(shop, USERS)
+    log = Log([plan])
+    conn = shop.connect()
+    conn.close()
+    changes = [log.change("users", None, {"id": "7"})]
+    assert list(resolve(conn, [plan], changes, log.watched)) == [DocumentId("things", ("7",))]
+
+
+def test_a_root_whose_key_changes_gives_both_ids(shop: Database) -> None:
+    assert found(shop, USERS, "users", {"id": "7"}, {"id": "8"}) == ["7", "8"]
+
+
+def test_a_moved_child_gives_the_parent_it_left_and_the_one_it_joined(shop: Database) -> None:
+    old, new = {"id": "10", "user_id": "1"}, {"id": "10", "user_id": "2"}
+    assert found(shop, USERS, "orders", old, dict(new)) == ["1", "2"]
+
+
+def test_a_deleted_child_gives_the_parent_it_left(shop: Database) -> None:
+    assert found(shop, USERS, "orders", {"id": "99", "user_id": "3"}, None) == ["3"]
+
+
+def test_a_child_that_belongs_to_nobody_gives_nothing(shop: Database) -> None:
+    assert found(shop, USERS, "orders", None, {"id": "99", "user_id": None}) == []
+
+
+def test_an_old_image_without_the_link_is_unknown_and_not_null(shop: Database) -> None:
+    assert found(shop, USERS, "orders", {"id": "10"}, {"id": "10", "user_id": "2"}) == ["2"]
+
+
+def test_a_change_at_depth_two_climbs_by_one_hop(shop: Database) -> None:
+    old, new = {"id": "100", "order_id": "10"}, {"id": "100", "order_id": "12"}
+    assert found(shop, USERS, "items", old, dict(new)) == ["1", "2"]
+
+
+def test_a_change_at_depth_three_climbs_by_two_hops(shop: Database) -> None:
+    old, new = {"id": "1000", "item_id": "100"}, {"id": "1000", "item_id": "101"}
+    assert found(shop, USERS, "notes", old, dict(new)) == ["1", "2"]
+
+
+def test_a_belongs_to_target_gives_all_that_refer_to_it(shop: Database) -> None:
+    assert found(shop, USERS, "countries", None, {"code": "it"}) == ["1", "3"]
+
+
+def test_a_belongs_to_target_two_levels_up_gives_all_that_refer_to_it(shop: Database) -> None:
+    schema = root("orders", belongs_to("user", "users", ("user_id",), scalar("id", "integer"), COUNTRY))
+    assert found(shop, schema, "countries", {"code": "jp"}, None) == ["12"]
+
+
+def test_the_far_side_of_a_junction_gives_all_linked(shop: Database) -> None:
+    assert found(shop, USERS, "tags", None, {"id": "1"}) == ["1", "3"]
+
+
+def test_a_junction_row_gives_the_old_and_the_new_side(shop: Database) -> None:
+    old, new = {"id": "1", "user_id": "1"}, {"id": "1", "user_id": "2"}
+    assert found(shop, USERS, "user_tags", old, dict(new)) == ["1", "2"]
+
+
+def test_an_aggregate_is_reached_like_a_child(shop: Database) -> None:
+    schema = root("users", Group("numbers", (count("orders", "orders", ("user_id",)),)))
+    assert found(shop, schema, "orders", {"id": "9", "user_id": "3"}, None) == ["3"]
+
+
+def test_an_aggregate_through_a_junction_is_reached_from_both_tables(shop: Database) -> None:
+    schema = root("users", count("tags", "tags", through=TAGS.through))
+    assert found(shop, schema, "tags", None, {"id": "2"}) == ["2"]
+    assert found(shop, schema, "user_tags", {"id": "1", "user_id": "3"}, None) == ["3"]
+
+
+def test_a_self_reference_gives_the_row_and_those_who_refer_to_it(shop: Database) -> None:
+    assert found(shop, root("users", BOSS), "users", None, {"id": "1"}) == ["1", "2"]
+
+
+def test_a_table_on_several_paths_is_followed_on_each(shop: Database) -> None:
+    schema = root("users", COUNTRY, BOSS)
+    assert found(shop, schema, "countries", None, {"code": "it"}) == ["1", "2", "3"]
+
+
+def test_several_indexes_each_get_their_documents(shop: Database) -> None:
+    plans = [
+        compiled(shop, USERS, "users"),
+        compiled(shop, root("orders", scalar("id", "integer")), "orders"),
+    ]
+    log = Log(plans)
+    changes = [log.change("orders", None, {"id": "10", "user_id": "1"})]
+    with shop.connect() as conn:
+        documents = set(resolve(conn, plans, changes, log.watched))
+    assert documents == {DocumentId("users", ("1",)), DocumentId("orders", ("10",))}
+
+
+def test_composite_links_travel_as_tuples(database: Database) -> None:
+    database.execute("create table a (x int, y text, primary key (x, y))")
+    database.execute("create table b (id int primary key, ax int, ay text)")
+    database.execute("create table c (id int primary key, b_id int)")
+    database.execute("insert into a values (1, 'p'), (2, 'q'); insert into b values (5, 1, 'p'), (6, 2, 'q')")
+    schema = root(
+        "a", has_many("bs", "b", ("ax", "ay"), has_many("cs", "c", ("b_id",), scalar("id", "integer")))
+    )
+    assert found(database, schema, "c", {"id": "1", "b_id": "5"}, {"id": "1", "b_id": "6"}) == ["1|p", "2|q"]
+    assert found(database, schema, "b", {"id": "5", "ax": "1", "ay": "p"}, None) == ["1|p"]
+
+
+def test_an_unchanged_link_is_taken_from_the_old_row(shop: Database) -> None:
+    old, new = {"id": "99", "user_id": "3"}, {"id": "99", "user_id": UNCHANGED}
+    assert found(shop, USERS, "orders", old, dict(new)) == ["3"]
+
+
+def test_an_unchanged_link_that_the_wal_lacks_is_read_by_key(shop: Database) -> None:
+    old, new = {"id": "12"}, {"id": "12", "user_id": UNCHANGED}
+    assert found(shop, USERS, "orders", old, dict(new)) == ["2"]
+
+
+def test_truncating_a_related_table_touches_every_document(shop: Database) -> None:
+    plan = compiled(shop, USERS)
+    assert ids(shop, [plan], [truncate("notes")], watched_tables([plan])) == ["1", "2", "3"]
+    assert truncated_roots([plan], [truncate("notes")]) == set()
+
+
+def test_truncating_a_root_names_the_index_and_no_document(shop: Database) -> None:
+    plan = compiled(shop, USERS)
+    assert ids(shop, [plan], [truncate("users")], watched_tables([plan])) == []
+    assert truncated_roots([plan], [truncate("users"), truncate("tags")]) == {"things"}
+
+
+def test_many_changes_cost_one_statement_for_each_hop(
+    shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.execute("insert into users select n from generate_series(1000, 5999) as n")
+    shop.execute("insert into orders select n, n from generate_series(1000, 5999) as n")
+    statements: list[str] = []
+    stream = resolving._stream
+    monkeypatch.setattr(
+        resolving,
+        "_stream",
+        lambda conn, sql, parameters, doing: (statements.append(sql), stream(conn, sql, parameters, doing))[
+            1
+        ],
+    )
+    plan = compiled(shop, USERS)
+    log = Log([plan])
+    changes = [log.change("items", None, {"id": "1", "order_id": str(n)}) for n in range(1000, 6000)]
+    assert len(ids(shop, [plan], changes, log.watched)) == 5000
+    assert len(statements) == 1
+
+
+def test_a_large_fan_out_streams_over_several_chunks(shop: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "_CHUNK", 100)
+    shop.execute("insert into users select n, 'jp' from generate_series(1000, 1999) as n")
+    shop.execute("insert into orders select n, n from generate_series(1000, 1999) as n")
+    schema = root("orders", belongs_to("user", "users", ("user_id",), COUNTRY))
+    assert len(found(shop, schema, "countries", None, {"code": "jp"})) == 1001
+
+
+def test_a_resolution_left_in_the_middle_leaves_the_connection_usable(
+    shop: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolving, "_CHUNK", 1)
+    plan = compiled(shop, USERS)
+    log = Log([plan])
+    with shop.connect() as conn:
+        documents = resolve(conn, [plan], [log.change("countries", None, {"code": "it"})], log.watched)
+        next(documents)
+        documents.close()  # type: ignore[attr-defined]
+        assert conn.execute("select 1").fetchone() == (1,)
