@@ -72,8 +72,7 @@ def _fresh(server: EmbeddedServer) -> Iterator[Database]:
     yield Database(server, name)
     with psycopg.connect(server.dsn(), autocommit=True) as admin:
         admin.execute(
-            "select pg_terminate_backend(active_pid) from pg_replication_slots where database = %s and active_pid is not null",
-            (name,),
+            "select pg_terminate_backend(active_pid) from pg_replication_slots where database = %s", (name,)
         )
         admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
         _drop_slots(admin, name)

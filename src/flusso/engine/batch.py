@@ -50,21 +50,27 @@ class BatchRunner:
     patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
     """Why the last batch failed: typed, because Spark hands on only text."""
-    at_work: threading.Lock = field(default_factory=threading.Lock)
-    """Held while a batch is in hand; whoever stops the query takes it first."""
+    _at_work: threading.Lock = field(default_factory=threading.Lock)
+    _is_closed: bool = False
     _changes_before: int = 0
     _refreshed_s: float = 0.0
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """Write one micro-batch and record its end."""
-        with self.at_work:
-            if self.stop.is_set():
+        with self._at_work:
+            if self._is_closed:
                 raise Stopping
             try:
                 self._run(frame, self._end_of(batch_id))
             except FlussoError as error:
                 self.failure = error
                 raise
+
+    def close(self) -> None:
+        """Wait for the batch in hand and take no more: a query that is stopped in the middle of a batch
+        throws it away."""
+        with self._at_work:
+            self._is_closed = True
 
     def _run(self, frame: DataFrame, end: Offset) -> None:
         started_s = time.monotonic()

@@ -32,6 +32,8 @@ from flusso.postgres.connect import Connection, connect
 from flusso.postgres.version import emit_version
 
 _LOOK_S = 0.1
+_ONCE_TICK_S = 0.2
+_PIECE_CHANGES = 10_000
 _HEARTBEAT_S = 40.0
 _RELEASE_S = 10.0
 _checkpoints = itertools.count(1)
@@ -158,10 +160,9 @@ class Pipeline:
         )
 
     def _end_query(self, query: Any, runner: BatchRunner) -> None:
-        """Wait for the batch in hand, then stop: a stop in its middle would throw it away."""
-        if not self.session.is_alive():
-            return
-        with runner.at_work:
+        """End the query after the batch in hand."""
+        if self.session.is_alive():
+            runner.close()
             with contextlib.suppress(Exception):
                 query.stop()
 
@@ -199,13 +200,21 @@ class Pipeline:
         )
 
     def _start_query(self, runner: BatchRunner) -> Any:
+        batch = self.spec.batch
         source = SourceSpec(
-            CaptureSpec(self.spec.dsn, self.spec.slot, self.spec.publication, self.prepared.work.watched),
-            self.spec.batch.max_changes,
-            self.spec.batch.max_bytes,
-            self.spec.batch.small_changes,
+            CaptureSpec(
+                self.spec.dsn,
+                self.spec.slot,
+                self.spec.publication,
+                self.prepared.work.watched,
+                piece_changes=min(_PIECE_CHANGES, batch.max_changes),
+            ),
+            batch.max_changes,
+            batch.max_bytes,
+            batch.small_changes,
             self.session.slots,
-            tick_s=0.2 if self.spec.is_once else 10.0,
+            confirm_after_s=batch.confirm_after_s,
+            tick_s=_ONCE_TICK_S if self.spec.is_once else batch.tick_s,
         )
         spark = self.session.spark
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", LIVE_POOL)

@@ -48,10 +48,8 @@ class SourceSpec:
     small_changes: int
     """Up to so many changes travel in one partition, which the batch then handles in one stage."""
     parallelism: int
-    confirm_after_s: float = 2.0
-    """How long after the last change an empty batch is made so that the change is confirmed."""
-    tick_s: float = 10.0
-    """How often an idle position may move on by an empty batch."""
+    confirm_after_s: float
+    tick_s: float
 
     def to_option(self) -> str:
         """Encode it as a source option."""

@@ -31,6 +31,10 @@ class BatchSpec:
     """Gather changes for so long before each batch: fewer, larger batches."""
     small_changes: int = 2000
     """Up to so many changes a batch is one Spark stage, for latency; above, two, for throughput."""
+    confirm_after_s: float = 2.0
+    """How long after the last change an empty batch is made so that Spark confirms it."""
+    tick_s: float = 10.0
+    """How often an idle position may move on by an empty batch."""
     chunk: int = 1000
     seed_range_mb: float = 8.0
     seed_parallelism: int | None = None

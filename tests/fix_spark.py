@@ -1,0 +1,17 @@
+"""One Spark session for all tests that do not need one of their own: a start costs seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flusso.engine.session import Session, SparkSpec, open_session
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[Session]:
+    """Spark on two slots, as a laptop would run it."""
+    session = open_session(SparkSpec("local[2]"))
+    yield session
+    session.close()

@@ -1,0 +1,143 @@
+"""Run pipelines in tests: in a thread on the shared Spark session, and look at what they did."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fix_postgres import Database
+from flusso.capture.slot import read_slot
+from flusso.engine.events import Event, SeedFinished
+from flusso.engine.pipeline import run_pipeline
+from flusso.engine.session import Session, SparkSpec
+from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
+from flusso.lsn import Lsn
+from flusso.sinks.base import IndexTarget, Sink, SinkSpec
+from flusso.sinks.sqlite import SqliteSpec
+from market import expected_documents, market_schema, parse_document
+from waiting import wait_until
+
+
+def market_spec(database: Database, sink: SinkSpec, **changes: Any) -> PipelineSpec:
+    """The market's index, from this database into this sink."""
+    fields: dict[str, Any] = {
+        "dsn": database.dsn,
+        "slot": f"slot_{database.name}",
+        "publication": "flusso",
+        "indexes": (IndexSpec("users", market_schema(), (sink,)),),
+        "spark": SparkSpec("local[2]"),
+        "batch": BatchSpec(seed_range_mb=0.1, confirm_after_s=0.1, tick_s=0.3),
+    }
+    return PipelineSpec(**(fields | changes))
+
+
+def sqlite_sink(folder: Path) -> SqliteSpec:
+    return SqliteSpec("local", str(folder / "index.db"))
+
+
+class Run:
+    """A pipeline that follows in the background while the block runs; it is stopped in order at the end."""
+
+    def __init__(
+        self, spec: PipelineSpec, session: Session, tell: Callable[[Event], None] | None = None
+    ) -> None:
+        self.spec = spec
+        self.events: list[Event] = []
+        self.error: BaseException | None = None
+        self.stop = threading.Event()
+        self._session = session
+        self._tell = tell
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Run:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "the pipeline did not stop"
+        if kind is None and self.error is not None:
+            raise self.error
+
+    def _run(self) -> None:
+        try:
+            run_pipeline(self.spec, self._hear, self.stop, session=self._session)
+        except BaseException as error:
+            self.error = error
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        if self._tell is not None:
+            self._tell(event)
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        """The events of one kind so far."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def wait(self, condition: Callable[[], Any], *, what: str, timeout_s: float = 60.0) -> Any:
+        """Wait for a condition, but not for one that a dead pipeline can no longer meet."""
+
+        def look() -> Any:
+            if self.error is not None:
+                raise self.error
+            return condition()
+
+        return wait_until(look, what=what, timeout_s=timeout_s)
+
+    def wait_seeded(self) -> None:
+        self.wait(lambda: self.of(SeedFinished), what="the seed")
+
+    def wait_confirmed(self, database: Database, lsn: Lsn | None = None) -> Lsn:
+        """Wait until the slot has been confirmed past a position, the present one by default."""
+        target = lsn or current_lsn(database)
+        self.wait(
+            lambda: confirmed_lsn(database, self.spec.slot) >= target, what=f"the slot to reach {target}"
+        )
+        return target
+
+
+def run_once(spec: PipelineSpec, session: Session) -> list[Event]:
+    """Seed, catch up, end."""
+    events: list[Event] = []
+    run_pipeline(replace(spec, is_once=True), events.append, threading.Event(), session=session)
+    return events
+
+
+def current_lsn(database: Database) -> Lsn:
+    return Lsn.parse(str(database.execute("select pg_current_wal_flush_lsn()")[0][0]))
+
+
+def confirmed_lsn(database: Database, slot: str) -> Lsn:
+    with database.connect() as conn:
+        info = read_slot(conn, slot)
+    assert info is not None
+    return info.confirmed_flush_lsn or Lsn(0)
+
+
+def published(sink: Sink, index: str = "users") -> IndexTarget:
+    state = sink.load_states()[index]
+    return IndexTarget(index, state.digest, state.generation)
+
+
+def stored_bodies(spec: PipelineSpec) -> dict[str, bytes]:
+    """Every document of the market's index as its sink holds it."""
+    sink = spec.indexes[0].sinks[0].open()
+    try:
+        target = published(sink)
+        ids = list(sink.ids(target))
+        return {id_: stored.body for id_, stored in sink.read(target, ids).items()}
+    finally:
+        sink.close()
+
+
+def assert_exact(database: Database, spec: PipelineSpec) -> None:
+    """Each document equals what the rows say now; none is missing, none too many."""
+    stored = {id_: parse_document(body) for id_, body in stored_bodies(spec).items()}
+    expected = expected_documents(database)
+    assert sorted(stored) == sorted(expected)
+    wrong = [id_ for id_ in expected if stored[id_] != expected[id_]]
+    assert not wrong, f"{len(wrong)} wrong, first: {stored[wrong[0]]} instead of {expected[wrong[0]]}"
