@@ -8,7 +8,10 @@ import psycopg
 import pytest
 
 from fix_postgres import Database
+from flusso.builder.plan import blind_links, compile_index
+from flusso.builder.problems import find_problems
 from flusso.config.load import load_deployment
+from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import Aggregate, AggregateKind, Join, JoinKind, tables_of, walk
 
 SHOP = Path(__file__).parents[2] / "src" / "flusso" / "demo" / "shop"
@@ -68,6 +71,26 @@ def test_every_table_that_the_shop_reads_is_in_the_database(database18: Database
     }
     for index in shop.indexes:
         assert {(table.schema, table.name) for table in tables_of(index.schema)} <= there
+
+
+@pytest.mark.postgres
+def test_the_schemas_of_the_shop_fit_its_database(database: Database) -> None:
+    _load_shop(database, "shop.customers = '30'", "shop.orders = '90'")
+    shop = load_deployment(SHOP / "flusso.toml", env={"DATABASE_URL": "postgresql://h/shop"})
+    with database.connect() as conn:
+        for index in shop.indexes:
+            catalog = read_catalog(conn, tables_of(index.schema))
+            assert find_problems(index.name, index.schema, catalog) == []
+
+
+@pytest.mark.postgres
+def test_no_relation_of_the_shop_is_blind(database18: Database) -> None:
+    _load_shop(database18, "shop.customers = '30'", "shop.orders = '90'")
+    shop = load_deployment(SHOP / "flusso.toml", env={"DATABASE_URL": "postgresql://h/shop"})
+    with database18.connect() as conn:
+        for index in shop.indexes:
+            catalog = read_catalog(conn, tables_of(index.schema))
+            assert blind_links([compile_index(index.name, index.schema, catalog)], catalog) == []
 
 
 @pytest.mark.postgres

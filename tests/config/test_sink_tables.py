@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from flusso.config.deployment import OpenSearchSettings, SinkSettings, TextAnalysis
+from flusso.config.deployment import OpenSearchSettings, SinkSettings
 from flusso.config.load import load_deployment
 from flusso.config.secret import Secret
 from flusso.errors import ConfigError
+from flusso.schema.mapping import TextAnalysis
 
 SCHEMA = "version: 1\ntable: t\nfields: [{text: a}]\n"
 

@@ -210,6 +210,10 @@ JOINS = {
         "- has_many: p\n  table: t\n  foreign_key: x\n  limit: 0\n  fields: [{text: a}]",
         ["8:10: fields[0].limit: must be at least 1"],
     ),
+    "a limit that is true": (
+        "- has_many: p\n  table: t\n  foreign_key: x\n  limit: true\n  fields: [{text: a}]",
+        ["8:10: fields[0].limit: must be a whole number, is true or false"],
+    ),
     "an unknown direction": (
         "- has_many: p\n  table: t\n  foreign_key: x\n  order_by: [{column: a, direction: down}]\n"
         "  fields: [{text: a}]",

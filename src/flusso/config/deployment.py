@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from flusso.config.secret import Secret
+from flusso.schema.mapping import TextAnalysis
 from flusso.schema.model import IndexSchema
 
 MIB = 1024 * 1024
@@ -29,14 +30,6 @@ class ReplicaIdentity(StrEnum):
 
     CHECK = "check"
     IGNORE = "ignore"
-
-
-class TextAnalysis(StrEnum):
-    """Which analysis modules the search server has."""
-
-    BUILTIN = "builtin"
-    ICU = "icu"
-    PLAIN = "plain"
 
 
 @dataclass(frozen=True, slots=True)

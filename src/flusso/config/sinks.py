@@ -13,10 +13,10 @@ from flusso.config.deployment import (
     SinkSettings,
     SqliteSettings,
     StdoutSettings,
-    TextAnalysis,
 )
 from flusso.config.names import sink_flaw
 from flusso.config.secret import Resolver, Secret, reserved_variable
+from flusso.schema.mapping import TextAnalysis
 from flusso.schema.node import Node, guess
 from flusso.schema.section import Section, read_text
 
