@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import pickle
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -46,14 +48,16 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
-def spec(request: pytest.FixtureRequest, tmp_path: Path) -> SinkSpec:
+def spec(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SinkSpec]:
     """A new place for each test, for every kind that keeps documents."""
     if request.param == "sqlite":
-        return SqliteSpec("kept", tmp_path / "search.db")
+        yield SqliteSpec("kept", tmp_path / "search.db")
+        return
+    url = request.getfixturevalue("opensearch_url")
     prefix = f"contract{os.getpid()}_{next(_numbers)}_"
-    return OpenSearchSpec(
-        "kept", (request.getfixturevalue("opensearch_url"),), prefix=prefix, number_of_replicas=0
-    )
+    yield OpenSearchSpec("kept", (url,), prefix=prefix, number_of_replicas=0)
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/{prefix}*", method="DELETE"), timeout=30):
+        pass
 
 
 @pytest.fixture
@@ -334,7 +338,9 @@ from flusso.sinks.sqlite import SqliteSpec
 path, start = sys.argv[1], int(sys.argv[2])
 target = IndexTarget("books", "a" * 64, 1, ("title",))
 sink = SqliteSpec("kept", path).open()
-for batch in range(40):
+print("ready", flush=True)
+sys.stdin.readline()
+for batch in range(100):
     version = batch * 2 + start
     body = b'{"title":"v%d"}' % version
     sink.write(target, [Write(str(n), version, body) for n in range(50)], refresh=False)
@@ -346,10 +352,24 @@ def test_two_processes_writing_the_same_documents_leave_the_newest(tmp_path: Pat
     sink = spec.open()
     sink.ensure(FIRST, SCHEMA)
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(spec.path), str(start)]) for start in (0, 1)
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(spec.path), str(start)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for start in (0, 1)
     ]
-    assert [writer.wait(60) for writer in writers] == [0, 0]
+    with contextlib.ExitStack() as stack:
+        for writer in writers:
+            stack.enter_context(writer)
+        assert [writer.stdout.readline() for writer in writers if writer.stdout] == ["ready\n"] * 2
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("go\n")
+            writer.stdin.flush()
+        assert [writer.wait(60) for writer in writers] == [0, 0]
     found = sink.read(FIRST, list(sink.ids(FIRST)))
-    assert {(stored.version, stored.body) for stored in found.values()} == {(79, b'{"title":"v79"}')}
+    assert {(stored.version, stored.body) for stored in found.values()} == {(199, b'{"title":"v199"}')}
     assert len(found) == 50
     sink.close()

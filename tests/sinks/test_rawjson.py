@@ -12,18 +12,19 @@ from flusso.errors import SinkUnavailable
 from flusso.sinks.search.rawjson import elements, members
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
 )
 
 
-@given(st.dictionaries(st.text(), VALUES), st.sampled_from([None, 2]))
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.sampled_from([None, 2]))
 def test_members_are_found_where_they_are(value: dict[str, object], indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
     assert {key: json.loads(text[start:end]) for key, (start, end) in members(text).items()} == value
 
 
-@given(st.lists(VALUES))
+@given(st.lists(VALUES, max_size=4))
 def test_elements_are_found_where_they_are(value: list[object]) -> None:
     text = json.dumps(value)
     assert [json.JSONDecoder().raw_decode(text, start)[0] for start in elements(text, 0)] == value

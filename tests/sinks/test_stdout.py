@@ -75,9 +75,10 @@ from flusso.sinks.stdout import StdoutSpec
 sink = StdoutSpec("out").open()
 try:
     while True:
-        sink.write(IndexTarget("books", "d", 1), [Write("1", 1, b"{}")] * 1000, refresh=False)
+        sink.write(IndexTarget("books", "d", 1), [Write("1", 1, b"{}")], refresh=False)
 except SinkRefused as error:
     print(error, file=sys.stderr)
+print("whatever the command still has to say")
 """
 
 

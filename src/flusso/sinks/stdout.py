@@ -153,7 +153,7 @@ def _line(depth: int) -> str:
 
 
 def _silence(out: BinaryIO) -> None:
-    """Point a closed pipe at nothing, or the interpreter complains of it once more when it exits."""
+    """Point a closed pipe at nothing, or whoever prints next, the interpreter at its exit too, trips over it."""
     with contextlib.suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, out.fileno())

@@ -1,0 +1,88 @@
+"""Names of generations, and the order of steps when readers move to a new one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from flusso.sinks.base import IndexTarget
+from flusso.sinks.search.generations import Names, publish_generation
+from flusso.sinks.search.server import Answer, Server
+
+NAMES = Names("p_")
+DIGEST = "0123456789abcdef" * 4
+TARGET = IndexTarget("books", DIGEST, 3)
+
+
+class Recorder:
+    """A cluster where generations 1 to 4 exist and the first is published."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, str, object]] = []
+
+    def send(self, method: str, path: str, params: Mapping[str, str], body: bytes | None) -> Answer:
+        self.steps.append((method, path, json.loads(body) if body else None))
+        if path == "/_alias/p_books":
+            return Answer(200, json.dumps({"p_books_aaaaaaaaaaaa_1": {}}))
+        if path.startswith("/p_books_*"):
+            present = [f"p_books_aaaaaaaaaaaa_{n}" for n in (1, 2, 4)]
+            return Answer(
+                200, json.dumps({name: {} for name in [*present, NAMES.concrete(TARGET), "p_books_x"]})
+            )
+        return Answer(200, "{}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def published() -> list[tuple[str, str, object]]:
+    recorder = Recorder()
+    publish_generation(Server(recorder, "s", 0), NAMES, TARGET, "10s")
+    return recorder.steps
+
+
+def test_names_carry_prefix_digest_and_generation() -> None:
+    assert NAMES.concrete(TARGET) == "p_books_0123456789ab_3"
+    assert (NAMES.readers("books"), NAMES.meta) == ("p_books", "p_flusso_meta")
+
+
+def test_the_name_for_writers_cannot_be_an_index() -> None:
+    assert NAMES.writers(TARGET) != NAMES.writers(TARGET).lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("p_books_0123456789ab_3", 3),
+        ("p_books_old_0123456789ab_3", None),
+        ("books_0123456789ab_3", None),
+        ("p_books", None),
+        ("p_books_0123456789ab_x", None),
+    ],
+)
+def test_a_name_is_ours_only_when_all_of_it_fits(name: str, expected: int | None) -> None:
+    assert NAMES.generation_of("books", name) == expected
+
+
+def test_readers_move_in_one_request() -> None:
+    (swap,) = [body for _, path, body in published() if path == "/_aliases"]
+    assert swap == {
+        "actions": [
+            {"remove": {"index": "p_books_aaaaaaaaaaaa_1", "alias": "p_books"}},
+            {"add": {"index": NAMES.concrete(TARGET), "alias": "p_books"}},
+        ]
+    }
+
+
+def test_older_generations_go_after_readers_have_moved_and_newer_ones_stay() -> None:
+    steps = [(method, path) for method, path, _ in published()]
+    dropped = [path for method, path in steps if method == "DELETE"]
+    assert dropped == ["/p_books_aaaaaaaaaaaa_1", "/p_books_aaaaaaaaaaaa_2"]
+    assert steps.index(("POST", "/_aliases")) < steps.index(("DELETE", dropped[0]))
+
+
+def test_the_new_generation_is_refreshed_before_readers_see_it() -> None:
+    steps = [(method, path) for method, path, _ in published()]
+    assert steps.index(("POST", f"/{NAMES.concrete(TARGET)}/_refresh")) < steps.index(("POST", "/_aliases"))
