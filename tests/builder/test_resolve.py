@@ -210,6 +210,14 @@ def test_an_unchanged_link_is_taken_from_the_old_row(shop: Database) -> None:
     assert found(shop, USERS, "orders", old, dict(new)) == ["3"]
 
 
+def test_a_link_of_which_a_part_is_unchanged_takes_that_part_from_the_old_row(database: Database) -> None:
+    database.execute("create table a (x int, y text, primary key (x, y))")
+    database.execute("create table b (id int primary key, ax int, ay text)")
+    schema = root("a", count("bs", "b", ("ax", "ay")))
+    old, new = {"id": "5", "ax": "1", "ay": "p"}, {"id": "5", "ax": "2", "ay": UNCHANGED}
+    assert found(database, schema, "b", old, dict(new)) == ["1|p", "2|p"]
+
+
 def test_an_unchanged_link_that_the_wal_lacks_is_read_by_key(shop: Database) -> None:
     old, new = {"id": "12"}, {"id": "12", "user_id": UNCHANGED}
     assert found(shop, USERS, "orders", old, dict(new)) == ["2"]

@@ -27,6 +27,10 @@ select pg_relation_size($1::text::regclass) / current_setting('block_size')::big
   current_setting('block_size')::bigint
 """
 
+# A cursor is planned for its first rows by default, but all of these will be read. The estimate of a range
+# is high enough to compile its expressions, which would cost more than the range gains from it.
+_SETTINGS = "select set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', true)"
+
 
 @dataclass(frozen=True, slots=True)
 class Built:
@@ -81,8 +85,7 @@ def read_range(
     parameters = [f"({block_range.start_block},0)", end, *plan.by_range.operands]
     with building(f'cannot build documents of index "{plan.index}"'):
         with conn.transaction():
-            # A cursor is planned for its first rows by default; all of these will be read.
-            conn.execute("set local cursor_tuple_fraction = 1")
+            conn.execute(_SETTINGS)
             with psycopg.RawServerCursor(conn, "flusso_range") as cursor:
                 _give_bytes(cursor)
                 cursor.execute(plan.by_range.sql.encode(), parameters, binary=True)
