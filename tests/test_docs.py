@@ -274,6 +274,12 @@ def test_no_relation_of_the_example_is_blind(database: Database) -> None:
 # The other pages
 
 
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_folder_of_tests_that_a_page_names_is_there(page: Path) -> None:
+    for folder in re.findall(r"`(tests/[a-z0-9_]+)/`", page.read_text()):
+        assert any((ROOT / folder).glob("test_*.py")), folder
+
+
 def test_the_architecture_fits_two_hundred_lines() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 200
 
