@@ -8,6 +8,9 @@ Versions decide between writers: a write takes effect when its version is the sa
 what the sink holds for that id, *removals included*; an older one is counted as superseded, which is
 not an error. So a replay, a twin task or a seed beside the stream never puts old content over new.
 
+A document comes back as the bytes that were written, except that a sink may write a raw line break between
+tokens of its JSON as a space.
+
 Errors: a sink raises `SinkUnavailable` when trying again may help (and has already retried what is
 cheap to retry), `SinkRefused` when the whole request is wrong, and reports a document that it will
 never take as a `Refusal` in the result. Nothing else leaves it.
@@ -84,20 +87,25 @@ class Sink(Protocol):
     """An open sink. See the module for the rules that hold for every method."""
 
     def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
-        """Make the generation exist, empty if it is new. Idempotent. Driver, before any write."""
+        """Make the generation exist, empty if it is new. Idempotent. Driver, before any write.
+
+        Raises `SinkRefused` when readers' name for the index belongs to something that is not ours.
+        """
 
     def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
         """Apply writes; on return all that were taken are durable. Executors, in parallel.
 
-        With `refresh` the writes can be searched when this returns. No two writes have the same id.
+        With `refresh` the writes can be searched when this returns. No two writes have the same id. A removal
+        of what is not there counts as removed, and its version is kept like any other. Raises `SinkRefused`
+        when the generation is gone, and never makes it anew.
         """
 
     def refresh(self, target: IndexTarget) -> None:
         """Make everything written so far searchable. Driver."""
 
     def publish(self, target: IndexTarget) -> None:
-        """Let readers of the index see this generation, atomically, and drop older ones. Driver, once
-        the generation is seeded; idempotent."""
+        """Let readers of the index see this generation, atomically, then drop older ones; newer ones stay.
+        Driver, once the generation is seeded; idempotent."""
 
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Fetch documents by id, without waiting for a refresh. Absent ones are left out."""
@@ -121,7 +129,10 @@ class Sink(Protocol):
         """List what is in quarantine for an index."""
 
     def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
-        """Full-text search over the published generation, best first."""
+        """Full-text search over the published generation, best first; nothing when none is published.
+
+        Any text is a valid query: it asks for all its words, whatever their case and accents.
+        """
 
     def close(self) -> None:
         """Let go of connections and files. Idempotent."""

@@ -153,7 +153,7 @@ def _line(depth: int) -> str:
 
 
 def _silence(out: BinaryIO) -> None:
-    """Point a closed pipe at nothing, or whoever prints next, the interpreter at its exit too, trips over it."""
+    """Point a closed pipe at nothing, or whoever prints next trips over it, the interpreter at exit too."""
     with contextlib.suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, out.fileno())
