@@ -36,12 +36,12 @@ def seed_bars(console: Console, *, others: Listener | None = None) -> Iterator[L
     """Give a listener that draws one bar for each index being seeded; other events are lines."""
     progress = Progress(
         TextColumn("[bold]seed {task.fields[index]}"),
-        BarColumn(),
+        BarColumn(bar_width=None),
         TextColumn("{task.percentage:>3.0f}%  {task.fields[documents]:,} docs  {task.fields[rate]:,.0f}/s"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,
-        transient=False,
+        expand=True,
     )
     bars: dict[str, TaskID] = {}
     lock = threading.Lock()

@@ -62,20 +62,24 @@ def parse(body: bytes) -> Document:
     return found
 
 
-def excerpt(document: Document, order: int, product: int) -> dict[str, str]:
-    """Show what the story is about: the figures, one order, and the category of one product."""
+def excerpt(document: Document, order: int) -> dict[str, str]:
+    """Show what the story is about: the figures, and one order with what is in it."""
     placed = next((each for each in document["orders"] if each["id"] == order), None)
     items = placed["items"] if placed else []
-    category = next(
-        (each["product"]["category"]["name"] for each in items if each["product"]["id"] == product), _NONE
-    )
     return {
         "orderCount": str(document["orderCount"]),
         "lifetimeValue": str(document["lifetimeValue"]),
         f"order {order}": ", ".join(f"{each['quantity']} × {each['product']['name']}" for each in items)
         or _NONE,
-        "  category": category,
+        "  category": ", ".join(each["product"]["category"]["name"] for each in items) or _NONE,
     }
+
+
+def describe(document: Document, category: str) -> tuple[str, str, str]:
+    """Show a hit: who, where, and a product of the category that was bought."""
+    products = (item["product"] for order in document["orders"] for item in order["items"])
+    bought = next((each["name"] for each in products if each["category"]["name"] == category), _NONE)
+    return document["name"], document["city"], f"{bought} ({category})"
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[tuple[str, str, str]]:

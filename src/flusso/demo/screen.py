@@ -58,7 +58,7 @@ class Screen:
     def _tell_quarters(self, event: Event) -> None:
         match event:
             case SeedStarted(index, ranges):
-                self.say(f"    seed {index}: {ranges} ranges")
+                self.say(f"    seed {index}: started, {ranges} to go")
             case SeedAdvanced(index, done, ranges, documents, _, seconds) if _is_quarter(done, ranges):
                 rate = documents / seconds if seconds else 0.0
                 self.say(f"    seed {index}: {done / ranges:4.0%}  {documents:,} docs  {rate:,.0f}/s")
@@ -70,7 +70,7 @@ class Screen:
     def act(self, number: int, title: str, statement: str) -> None:
         """Announce a change."""
         self._console.print(f"\n[bold cyan]{_NUMBERS[number - 1]}[/bold cyan] [bold]{title}[/bold]")
-        self._console.print(Padding(statement, (0, _LEFT)), style="dim", markup=False, highlight=False)
+        self.say(" " * _LEFT + statement, style="dim")
 
     def compare(self, document: str, rows: Sequence[tuple[str, str, str]]) -> None:
         """Show what a change did to a document."""
@@ -80,21 +80,18 @@ class Screen:
         table.add_column("after", style="bold")
         for row in rows:
             table.add_row(*row)
-        self._console.print(Padding(table, (0, _LEFT)), highlight=False)
+        self._console.print(Padding.indent(table, _LEFT), highlight=False)
 
-    def searchable(self, what: str, seconds: float) -> None:
+    def arrived(self, text: str) -> None:
         """State the figure that matters."""
-        self._console.print(
-            f"    [green]✓[/green] {what} searchable [bold]{duration(seconds)}[/bold] after the commit",
-            highlight=False,
-        )
+        self._console.print(f"    [green]✓ {text}[/green]", highlight=False)
 
     def table(self, rows: Sequence[Sequence[str]]) -> None:
         """Print rows in columns."""
         grid = Table.grid(padding=(0, 3, 0, 0))
         for row in rows:
             grid.add_row(*row)
-        self._console.print(Padding(grid, (0, _LEFT)), highlight=False, markup=False)
+        self._console.print(Padding.indent(grid, _LEFT), highlight=False)
 
 
 def duration(seconds: float) -> str:

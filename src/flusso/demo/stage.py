@@ -127,6 +127,12 @@ class Stage:
                 return self._events.get(timeout=_EVENT_S)
             self._look()
 
+    def forget_events(self) -> None:
+        """Leave out what has been told so far."""
+        with suppress(queue.Empty):
+            while True:
+                self._events.get_nowait()
+
     def _look(self) -> None:
         """Let a moment pass; raise what ends the demo."""
         if self._stop.wait(_LOOK_S):
