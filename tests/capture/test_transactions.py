@@ -107,6 +107,11 @@ def test_a_truncate_is_one_change_for_each_watched_table() -> None:
     assert images(pieces) == [("users", "t", None, None), ("tags", "t", None, None)]
 
 
+def test_a_truncate_of_several_tables_is_never_cut_in_two() -> None:
+    pieces = feed(assembler(piece_changes=1), transaction(m.Truncate((1, 2), False, False)))
+    assert [piece.count for piece in pieces] == [2]
+
+
 def test_repeated_images_are_kept_once_in_a_piece() -> None:
     repeated = [m.Update(1, None, None, (str(number), "2", "5")) for number in range(10)]
     assert len(images(feed(assembler(), transaction(*repeated)))) == 1
@@ -239,7 +244,9 @@ def test_the_thin_reader_agrees_with_a_naive_one_over_decoded_messages(
     ]
     pieces = feed(assembler(piece_changes, piece_bytes, fold=fold), stream)
     rows = [row for piece in pieces for row in piece.changes]
-    assert all(piece.count == len(piece.changes) <= piece_changes for piece in pieces)
+    assert all(piece.count == len(piece.changes) <= piece_changes + 1 for piece in pieces)
+    ends = [piece.end for piece in pieces]
+    assert ends == sorted(set(ends)), "each piece ends at a position of its own"
     expected = list(_naive(stream))
     if not fold:
         assert rows == expected

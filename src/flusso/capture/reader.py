@@ -144,13 +144,12 @@ class Reader:
         self._heard_at = time.monotonic()
         was_empty = not held
         for frame in self._replication.receive(_FRAMES):
-            if frame[0] == XLOG_DATA:
-                pieces = feed(frame, PAYLOAD_START)
-            else:
-                pieces = self._take_keepalive(bytes(frame))
-            for piece in pieces:
-                held.append(piece)
-                self._held_bytes += piece.bytes
+            pieces = (
+                feed(frame, PAYLOAD_START) if frame[0] == XLOG_DATA else self._take_keepalive(bytes(frame))
+            )
+            if pieces:
+                held.extend(pieces)
+                self._held_bytes += sum(piece.bytes for piece in pieces)
         if was_empty and held:
             self._held_since = self._heard_at
             self._ask_at = self._heard_at

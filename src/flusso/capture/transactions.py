@@ -87,6 +87,9 @@ class _Plan:
     """The same for an old tuple that carries the identity alone: all else in it is unknown."""
 
 
+_NOTHING: tuple[Piece, ...] = ()
+
+
 class Assembler:
     """Turns payloads into pieces. `start` is where the slot stood when the stream began."""
 
@@ -120,7 +123,8 @@ class Assembler:
             kind, oid, mark, width = _read_change(data, start)
         except struct.error:
             return self._feed_rare(bytes(data[start:]))
-        if kind not in _OPERATIONS:
+        operation = _OPERATIONS.get(kind)
+        if operation is None:
             return self._feed_edge(kind, bytes(data[start:]))
         try:
             plan = self._plans[oid]
@@ -143,10 +147,10 @@ class Assembler:
                     raise ValueError
             else:
                 old, new, size = _read_images(kind, mark, padded, start + 8, plan)
-        except (struct.error, ValueError):
+        except (struct.error, ValueError, IndexError):
             decode(padded[start:-4])
             raise DecodeError(f"a row change of {plan.table} does not fit its relation") from None
-        return self._add(plan.number, plan.table, _OPERATIONS[kind], old, new, size)
+        return self._add(plan, operation, old, new, size)
 
     def keepalive(self, end: Lsn) -> Sequence[Piece]:
         """Take the server's word that nothing is pending up to `end`."""
@@ -156,26 +160,31 @@ class Assembler:
         return (Piece(Position(end), None),)
 
     def _add(
-        self, number: int, table: TableName, operation: str, old: Values | None, new: Values | None, size: int
+        self, plan: _Plan, operation: str, old: Values | None, new: Values | None, size: int
     ) -> Sequence[Piece]:
-        key = (number, old, new)
+        key = (plan.number, old, new)
         if key in self._seen:
             return ()
-        rows = self._rows
-        pieces: Sequence[Piece] = ()
-        size += _ROW_BYTES
-        if rows and (len(rows) >= self._piece_changes or self._bytes + size > self._piece_bytes):
-            end = Position(self._lsn, self._final, self._ordinal - 1)
-            pieces = (Piece(end, self._xid, rows, len(rows), self._bytes),)
-            # Folding must not reach back into what is handed on.
-            self._rows = rows = []
-            self._bytes = 0
-            self._seen.clear()
-        rows.append((table, operation, old, new, self._final, self._ordinal))
-        self._bytes += size
+        rows, pieces = self._rows, _NOTHING
+        size += self._bytes + _ROW_BYTES
+        if rows and (size > self._piece_bytes or len(rows) >= self._piece_changes):
+            size -= self._bytes
+            pieces = self._cut()
+            rows = self._rows
+        rows.append((plan.table, operation, old, new, self._final, self._ordinal))
+        self._bytes = size
         if self._fold:
             self._seen.add(key)
         return pieces
+
+    def _cut(self) -> tuple[Piece, ...]:
+        """Hand on the rows so far, all of messages before the current one."""
+        end = Position(self._lsn, self._final, self._ordinal - 1)
+        piece = Piece(end, self._xid, self._rows, len(self._rows), self._bytes)
+        self._rows, self._bytes = [], 0
+        # Folding must not reach back into what is handed on.
+        self._seen.clear()
+        return (piece,)
 
     def _feed_edge(self, kind: int, data: bytes) -> Sequence[Piece]:
         """Take the two messages that every transaction has without the detour of a decoded value."""
@@ -218,13 +227,18 @@ class Assembler:
         if not self._is_open:
             raise DecodeError("a truncate outside a transaction")
         self._ordinal += 1
-        pieces: list[Piece] = []
+        pieces = self._cut() if len(self._rows) >= self._piece_changes else ()
         for oid in oids:
             if oid not in self._plans:
                 raise DecodeError("a truncate of a relation that was never described")
             plan = self._plans[oid]
-            if plan is not None:
-                pieces.extend(self._add(plan.number, plan.table, _TRUNCATE, None, None, 0))
+            if plan is None or (plan.number, None, None) in self._seen:
+                continue
+            # Past the limits if need be: a cut inside one message would have no position of its own.
+            self._rows.append((plan.table, _TRUNCATE, None, None, self._final, self._ordinal))
+            self._bytes += _ROW_BYTES
+            if self._fold:
+                self._seen.add((plan.number, None, None))
         return pieces
 
     def _plan(self, relation: Relation) -> _Plan | None:
@@ -253,7 +267,7 @@ class Assembler:
 def _read_images(
     kind: int, mark: int, data: bytes, at: int, plan: _Plan
 ) -> tuple[Values | None, Values | None, int]:
-    """Read a padded change that carries an old tuple; ValueError or struct.error if it is none."""
+    """Read a padded change that carries an old tuple; it raises if it is none."""
     if kind == _INSERT or (mark != _KEY and mark != _OLD):
         raise ValueError
     old, at, size = _read_tuple(data, at, plan.count, plan.key_places if mark == _KEY else plan.places)
