@@ -38,6 +38,10 @@ def test_nothing_that_is_drawn_is_wider_than_80_columns(is_terminal: bool) -> No
     assert max(len(line) for line in re.split(r"[\r\n]", text)) <= 80
 
 
+def test_a_step_and_its_time_share_a_line() -> None:
+    assert re.search(r"the rest 112 ms +2\.1 s$", _draw(is_terminal=False), re.MULTILINE)
+
+
 def test_without_a_terminal_no_control_character_is_written() -> None:
     assert not {char for char in _draw(is_terminal=False) if ord(char) < 32} - {"\n"}
 

@@ -81,3 +81,9 @@ def test_a_version_that_the_package_does_not_carry_is_an_error_before_anything_i
     with pytest.raises(ConfigError, match="no version 9"):
         create_server(9)
     assert not list(home.iterdir())
+
+
+def test_binaries_that_are_not_there_leave_no_folder(home: Path) -> None:
+    with pytest.raises(OSError):
+        create_server(18, binaries=home / "nowhere" / "bin")
+    assert not list(home.iterdir())
