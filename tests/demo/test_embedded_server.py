@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from leftovers import own_temporary_folder, processes_of
 
 from flusso.demo.server import EmbeddedServer, create_server, find_binaries
 from flusso.errors import ConfigError, SourceUnavailable
 from flusso.postgres.connect import Dsn, connect
+from leftovers import own_temporary_folder, processes_of
 
 MAJORS = (16, 18)
 
