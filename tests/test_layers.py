@@ -51,7 +51,16 @@ PURE = [
     "engine/policy.py",
     "engine/offsets.py",
 ]
-IMPURE_MODULES = {"socket", "time", "threading", "psycopg", "subprocess", "sqlite3", "requests", "opensearchpy"}
+IMPURE_MODULES = {
+    "socket",
+    "time",
+    "threading",
+    "psycopg",
+    "subprocess",
+    "sqlite3",
+    "requests",
+    "opensearchpy",
+}
 LONGEST = 500
 
 MODULES = sorted(SRC.rglob("*.py"))

@@ -55,5 +55,8 @@ class Version(int):
         """The emitted position."""
         return Lsn(self & ((1 << _LSN_BITS) - 1))
 
+    def __str__(self) -> str:
+        return int.__repr__(self)
+
     def __repr__(self) -> str:
         return f"Version({self.timeline}@{self.lsn})"

@@ -62,7 +62,7 @@ def inspect_prerequisites(conn: Connection) -> list[Finding]:
         is_standby,
         "in_recovery",
         "the server is a standby, where no position can be emitted",
-        "connect to the primary and name the standby in read_url",
+        "connect to the primary",
     )
     note(
         not may_replicate,

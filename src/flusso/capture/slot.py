@@ -14,6 +14,7 @@ from psycopg import errors as pg
 from flusso.errors import SlotBusy, SlotError, SlotLost
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Connection, translated
+from flusso.postgres.identifiers import literal
 
 PLUGIN = "pgoutput"
 _POLL_S = 0.02
@@ -90,7 +91,7 @@ def check_slot(info: SlotInfo) -> Lsn:
     if info.is_lost or info.confirmed_flush_lsn is None:
         raise SlotLost(
             f'slot "{info.name}" is lost ({info.invalidation_reason or info.wal_status or "no position"})',
-            hint=f"drop it with flusso slot drop --slot {info.name}, then run flusso reindex --all",
+            hint=f"select pg_drop_replication_slot({literal(info.name)}), then run flusso reindex --all",
         )
     return info.confirmed_flush_lsn
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,8 +79,12 @@ class Session:
 
     spark: SparkSession
     scratch: Path
-    slots: int
     jvm: subprocess.Popen[bytes] | None
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at a time."""
+        return max(1, self.spark.sparkContext.defaultParallelism)
 
     def is_alive(self) -> bool:
         """Whether the JVM still runs, as far as we can know."""
@@ -121,29 +127,33 @@ class Session:
 def open_session(spec: SparkSpec) -> Session:
     """Start Spark (or join the one that `spark-submit` started) and make flusso known to it."""
     scratch = _make_scratch()
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        spark = SparkSession.builder.getOrCreate()
-        jvm = None
-    else:
-        spark, jvm = _launch(spec, scratch)
     try:
-        return _prepare(spark, jvm, scratch)
+        with _own_interrupt_handler():
+            if "PYSPARK_GATEWAY_PORT" in os.environ:
+                session = Session(SparkSession.builder.getOrCreate(), scratch, None)
+            else:
+                session = _launch(spec, scratch)
     except BaseException:
-        spark.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
         raise
+    try:
+        _prepare(session)
+    except BaseException:
+        session.close()
+        raise
+    return session
 
 
-def _prepare(spark: SparkSession, jvm: subprocess.Popen[bytes] | None, scratch: Path) -> Session:
-    context = spark.sparkContext
-    slots = max(1, context.defaultParallelism)
+def _prepare(session: Session) -> None:
+    """Ship flusso where it is not installed, and register the source."""
+    context = session.spark.sparkContext
     if not is_local(context.master or ""):
-        context.addPyFile(str(_package_zip(scratch)))
-        _probe_executors(context, slots)
-    spark.dataSource.register(ChangeSource)
-    return Session(spark, scratch, slots, jvm)
+        context.addPyFile(str(_package_zip(session.scratch)))
+        _probe_executors(context, session.slots)
+    session.spark.dataSource.register(ChangeSource)
 
 
-def _launch(spec: SparkSpec, scratch: Path) -> tuple[SparkSession, subprocess.Popen[bytes]]:
+def _launch(spec: SparkSpec, scratch: Path) -> Session:
     """Start a JVM of our own."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
@@ -160,7 +170,18 @@ def _launch(spec: SparkSpec, scratch: Path) -> tuple[SparkSession, subprocess.Po
         except Exception as error:
             raise EngineError("the Spark JVM did not start", hint=_tail(log)) from error
     context = SparkContext(conf=conf, gateway=gateway)
-    return SparkSession(context), gateway.proc
+    return Session(SparkSession(context), scratch, gateway.proc)
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """Keep our SIGINT handler: a new SparkContext puts its own in place, which stops everything at once."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 def _tail(log: Path) -> str:

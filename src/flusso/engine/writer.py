@@ -33,7 +33,8 @@ class Writer:
 
     def put(self, index: str, built: Sequence[Built]) -> None:
         """Take one chunk; blocks while enough requests are under way."""
-        writes = [Write(item.id, self.version, item.body) for item in built]
+        version = int(self.version)
+        writes = [Write(item.id, version, item.body) for item in built]
         self._count(index, writes)
         self._defer(index, writes)
         if self._held is not None:

@@ -28,7 +28,12 @@ _PINNED = {
     "search_path": "pg_catalog",
     "client_encoding": "UTF8",
 }
-_READING = {"row_security": "off", "statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+_READING = {
+    "row_security": "off",
+    "jit": "off",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
 
 Connection = psycopg.Connection[Any]
 

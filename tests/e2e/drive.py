@@ -1,0 +1,33 @@
+"""Run the market's pipeline once in a process of its own, with the faulty sink. For tests that kill it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from faulty import FaultySpec
+from fix_postgres import Database
+from flusso.engine.pipeline import run_pipeline
+from flusso.postgres.connect import Dsn
+from pipelines import market_spec, sqlite_sink
+
+
+class _Named:
+    """What `market_spec` needs to know of a database."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = Dsn(dsn)
+        self.name = ""
+
+
+def main(dsn: str, slot: str, folder: str) -> None:
+    database: Database = _Named(dsn)  # type: ignore[assignment]
+    sink = FaultySpec(sqlite_sink(Path(folder)), folder)
+    spec = replace(market_spec(database, sink), slot=slot, is_once=True)
+    run_pipeline(spec, lambda event: print(event, file=sys.stderr), threading.Event())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

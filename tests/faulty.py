@@ -1,0 +1,78 @@
+"""Sinks that fail on purpose, around a real one. Importable by executors: tests/ is on their path."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flusso.document import Write, WriteResult
+from flusso.errors import SinkUnavailable
+from flusso.schema.model import Json
+from flusso.sinks.base import Capabilities, IndexState, IndexTarget, Sink
+from flusso.sinks.sqlite import SqliteSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FaultySpec:
+    """A sqlite sink that misbehaves while a file of the given name lies in `folder`.
+
+    `closed`: writes are refused as if the server were down. `kill-on-record`: once, the process that
+    records a position dies right before it does. `fail-on-record`: once, recording fails. The last two
+    wait until something was written, which the file `writes` lists.
+    """
+
+    inner: SqliteSpec
+    folder: str
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    @property
+    def shape(self) -> Mapping[str, Json]:
+        return self.inner.shape
+
+    def open(self) -> Sink:
+        return FaultySink(self.inner.open(), Path(self.folder))  # type: ignore[return-value]
+
+
+class FaultySink:
+    """Hands everything on but the faults."""
+
+    def __init__(self, inner: Sink, folder: Path) -> None:
+        self._inner = inner
+        self._folder = folder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+        if (self._folder / "closed").exists():
+            raise SinkUnavailable("the sink is closed for the test")
+        with (self._folder / "writes").open("a") as log:
+            log.writelines(f"{write.id}\n" for write in writes)
+        return self._inner.write(target, writes, refresh=refresh)
+
+    def save_state(self, state: IndexState) -> None:
+        if self._take("kill-on-record"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._take("fail-on-record"):
+            raise SinkUnavailable("recording fails once for the test")
+        self._inner.save_state(state)
+
+    def _take(self, fault: str) -> bool:
+        if not (self._folder / "writes").exists():
+            return False
+        try:
+            (self._folder / fault).unlink()
+        except FileNotFoundError:
+            return False
+        return True

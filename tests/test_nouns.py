@@ -1,0 +1,64 @@
+"""The nouns: positions, versions, ids and errors keep their promises."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flusso.document import id_text, key_of
+from flusso.errors import SlotLost, SourceRefused, from_text, to_line
+from flusso.lsn import Lsn, Version
+
+keys = st.lists(st.text(), min_size=1, max_size=4).map(tuple)
+
+
+@given(keys)
+def test_an_id_gives_its_key_again(key: tuple[str, ...]) -> None:
+    assert key_of(id_text(key), len(key)) == key
+
+
+@given(keys, keys)
+def test_two_keys_of_one_table_never_share_an_id(left: tuple[str, ...], right: tuple[str, ...]) -> None:
+    if len(left) == len(right) and left != right:
+        assert id_text(left) != id_text(right)
+
+
+@given(st.integers(0, 2**53 - 1))
+def test_a_position_survives_its_text(position: int) -> None:
+    assert Lsn.parse(str(Lsn(position))) == position
+
+
+def test_a_later_timeline_is_always_the_higher_version() -> None:
+    assert Version.of(2, Lsn(1)) > Version.of(1, Lsn(2**53 - 1))
+
+
+def test_a_version_prints_and_serialises_as_a_plain_number() -> None:
+    version = Version.of(1, Lsn(5))
+    assert f"{version}" == str(version) == json.dumps(version) == str(2**53 + 5)
+
+
+@pytest.mark.parametrize("timeline", [0, 1024])
+def test_a_timeline_that_does_not_fit_is_refused(timeline: int) -> None:
+    with pytest.raises(SourceRefused):
+        Version.of(timeline, Lsn(1))
+
+
+def test_an_error_is_found_again_in_a_foreign_traceback() -> None:
+    error = SlotLost('slot "a" is lost', hint="run flusso reindex --all")
+    found = from_text(f"py4j: something\n  at x.y(Z.java)\nRuntimeError: {to_line(error)}\n  more")
+    assert isinstance(found, SlotLost)
+    assert str(found) == str(error)
+
+
+def test_a_text_without_an_error_line_gives_none() -> None:
+    assert from_text("flusso-error {broken") is None
+
+
+def test_an_error_survives_pickling_with_its_hint() -> None:
+    copy = pickle.loads(pickle.dumps(SlotLost("gone", hint="reindex")))
+    assert type(copy) is SlotLost
+    assert (copy.message, copy.hint) == ("gone", "reindex")
