@@ -8,6 +8,7 @@ would lose it for ever.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,14 +77,19 @@ def read_snapshot(conn: Connection) -> Snapshot:
     return parse_snapshot(row[0])
 
 
+_never = threading.Event()
+
+
 def await_settled(
     conn: Connection,
     timeout_s: float | None = None,
     on_wait: Callable[[tuple[Blocker, ...]], None] | None = None,
+    stop: threading.Event | None = None,
 ) -> None:
     """Wait until every transaction that is open now has ended. The connection is in autocommit.
 
-    `on_wait` is told who is in the way, once and again whenever that changes.
+    `on_wait` is told who is in the way, once and again whenever that changes. Setting `stop` ends the
+    wait early: whoever set it must not read on.
     """
     with translated("cannot take a transaction id"):
         row = conn.execute("select pg_current_xact_id()::text").fetchone()
@@ -101,7 +107,8 @@ def await_settled(
                 f"transactions older than the slot are still open: {_name(blockers)}",
                 hint="end them, or wait longer",
             )
-        time.sleep(pause_s)
+        if (stop or _never).wait(pause_s):
+            return
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 

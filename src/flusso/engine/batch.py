@@ -8,6 +8,7 @@ recorded in every sink. It raises, and nothing is confirmed.
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,10 +26,11 @@ from flusso.engine.offsets import Offset, parse_offset_log
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
 from flusso.engine.work import WorkSpec
-from flusso.errors import FlussoError, TaskLost, from_text
+from flusso.errors import EngineError, FlussoError, TaskLost, from_text
 from flusso.lsn import Version
 
 _REFRESH_AT_LEAST_EVERY_S = 1.0
+_CAUSE = re.compile(r"(Caused by: )?[\w.]*(Error|Exception|Lost)\b.*")
 
 
 class Stopping(Exception):
@@ -64,6 +66,9 @@ class BatchRunner:
                 self._run(frame, self._end_of(batch_id))
             except FlussoError as error:
                 self.failure = error
+                raise
+            except Exception as error:
+                self.failure = EngineError(f"a batch failed: {type(error).__name__}: {error}")
                 raise
 
     def close(self) -> None:
@@ -151,5 +156,5 @@ def collect_reports(frame: DataFrame) -> list[WriteReport]:
 def as_typed(error: Exception) -> FlussoError:
     """Find the typed error in what Spark raised; without one, a process was lost on the way."""
     text = str(error)
-    lines = text.strip().splitlines() or [type(error).__name__]
-    return from_text(text) or TaskLost(f"a Spark task was lost: {lines[0]}")
+    causes = [line.strip() for line in text.splitlines() if _CAUSE.match(line.strip())]
+    return from_text(text) or TaskLost(f"Spark lost a task: {causes[-1] if causes else type(error).__name__}")

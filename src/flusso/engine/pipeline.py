@@ -17,7 +17,7 @@ from pyspark import InheritableThread
 
 from flusso.capture.slot import advance_slot, await_release
 from flusso.capture.stream import CaptureSpec
-from flusso.engine import tasks
+from flusso.engine import tasks, work
 from flusso.engine.batch import BatchRunner, as_typed
 from flusso.engine.events import CaughtUp, Following, Listener, Retrying, Stopped
 from flusso.engine.policy import Patience
@@ -36,6 +36,7 @@ _ONCE_TICK_S = 0.2
 _PIECE_CHANGES = 10_000
 _HEARTBEAT_S = 40.0
 _RELEASE_S = 10.0
+_RANGE_S = 5.0
 _checkpoints = itertools.count(1)
 
 
@@ -43,7 +44,9 @@ def run_pipeline(
     spec: PipelineSpec, tell: Listener, stop: threading.Event, *, session: Session | None = None
 ) -> None:
     """Run one deployment until it is stopped, done or broken."""
-    prepared = prepare(spec, tell)
+    prepared = prepare(spec, tell, stop)
+    if prepared is None:
+        return
     own = session is None
     session = session or open_session(spec.spark)
     try:
@@ -94,7 +97,10 @@ class Pipeline:
             self._follow(clock, seeder)
         finally:
             self._ended.set()
+            if self.session.is_alive():
+                seeder.close(_RANGE_S)
             clock.close()
+            work.forget()
         self._settle()
 
     def _configure(self) -> None:
@@ -182,7 +188,6 @@ class Pipeline:
             self.spec.skips,
             self.spec.batch.seed_range_mb,
             min(free, self.spec.batch.seed_parallelism or free),
-            self.stop,
             clock.emit,
             self.tell,
         )

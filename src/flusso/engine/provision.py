@@ -6,13 +6,14 @@ the slot nor a snapshot would show is over, and only then may a seed read.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
 from flusso.capture.prerequisites import inspect_prerequisites
 from flusso.capture.publication import ensure_publication
-from flusso.capture.slot import SlotInfo, ensure_slot
+from flusso.capture.slot import SlotInfo, drop_slot, ensure_slot
 from flusso.capture.snapshot import Blocker, await_settled
 from flusso.change import WatchedTable
 from flusso.engine import work
@@ -39,32 +40,38 @@ class Prepared:
 
     work: WorkSpec
     ledger: Ledger
-    position: Lsn
-    """Where the slot stands."""
     target: Lsn
     """The end of the WAL at start."""
 
 
-def prepare(spec: PipelineSpec, tell: Listener) -> Prepared:
-    """Check the source and the sinks, provision both, and say where things stand."""
+def prepare(spec: PipelineSpec, tell: Listener, stop: threading.Event) -> Prepared | None:
+    """Check the source and the sinks, provision both, and say where things stand; None when stopped."""
     _check_sinks(spec)
     with connect(spec.dsn) as conn:
         _check_prerequisites(conn)
         plans = _compile(conn, spec.indexes)
         watched = watched_tables(plans.values())
         identity = read_source_identity(conn)
+        columns = {table.name: table.columns for table in watched}
         was_extended = ensure_publication(
-            conn, spec.publication, [table.name for table in watched], manage=spec.manage_publication
+            conn, spec.publication, list(columns), manage=spec.manage_publication, columns=columns
         )
         slot, is_new = ensure_slot(conn, spec.slot)
-        ledger = Ledger(_entries(spec, slot, identity, is_new=is_new))
-        _check_versions(conn, ledger)
+        try:
+            ledger = Ledger(_entries(spec, slot, identity, is_new=is_new))
+            _check_versions(conn, ledger)
+        except BaseException:
+            if is_new:  # a slot that nobody reads would hold back WAL for ever
+                drop_slot(conn, spec.slot)
+            raise
         if is_new or was_extended or ledger.unseeded():
-            await_settled(conn, on_wait=lambda blockers: tell(Waiting(_name(blockers))))
+            await_settled(conn, on_wait=lambda blockers: tell(Waiting(_name(blockers))), stop=stop)
+        if stop.is_set():
+            return None
         target = _end_of_wal(conn)
     _ensure_targets(spec.indexes, ledger)
     ledger.position = slot.confirmed_flush_lsn or Lsn(0)
-    return Prepared(_work_spec(spec, plans, watched, ledger), ledger, ledger.position, target)
+    return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target)
 
 
 def _check_sinks(spec: PipelineSpec) -> None:

@@ -50,11 +50,11 @@ class Seeder:
     skips: Mapping[str, bool]
     range_mb: float
     parallelism: int
-    stop: threading.Event
     emit: Callable[[], Version]
     tell: Listener
     patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
+    _is_closed: threading.Event = field(default_factory=threading.Event)
     _ranges: queue.Queue[BlockRange] = field(default_factory=queue.Queue)
     _progress: dict[str, _Progress] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -72,8 +72,9 @@ class Seeder:
         """Whether any range is still to be written."""
         return any(thread.is_alive() for thread in self._threads)
 
-    def join(self, timeout_s: float) -> None:
-        """Wait for the ranges in hand."""
+    def close(self, timeout_s: float) -> None:
+        """Begin no more ranges, and wait for those in hand."""
+        self._is_closed.set()
         deadline_s = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
@@ -90,7 +91,7 @@ class Seeder:
     def _work(self) -> None:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
         try:
-            while not self.stop.is_set() and self.failure is None:
+            while not self._is_closed.is_set() and self.failure is None:
                 block_range = self._ranges.get_nowait()
                 self._finish(block_range, self._write(block_range))
         except queue.Empty:
@@ -107,7 +108,7 @@ class Seeder:
                 if not error.retryable or self.patience.is_exhausted(attempt):
                     raise
                 self.tell(Retrying(str(error), attempt, self.patience.delay_s(attempt)))
-                if self.stop.wait(self.patience.delay_s(attempt)):
+                if self._is_closed.wait(self.patience.delay_s(attempt)):
                     raise
                 attempt += 1
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from pyspark.sql import SparkSession
 
 import flusso
 from flusso.engine.java import make_java_home
+from flusso.engine.scratch import make_scratch, remove_scratch
 from flusso.engine.source import ChangeSource
 from flusso.errors import ConfigError, EngineError
 
@@ -99,7 +99,7 @@ class Session:
             stopping.start()
             stopping.join(timeout=10)
             self._end_jvm()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        remove_scratch(self.scratch)
 
     def _stop_quietly(self) -> None:
         try:
@@ -126,7 +126,7 @@ class Session:
 
 def open_session(spec: SparkSpec) -> Session:
     """Start Spark (or join the one that `spark-submit` started) and make flusso known to it."""
-    scratch = _make_scratch()
+    scratch = make_scratch()
     try:
         with _own_interrupt_handler():
             if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -134,7 +134,7 @@ def open_session(spec: SparkSpec) -> Session:
             else:
                 session = _launch(spec, scratch)
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_scratch(scratch)
         raise
     try:
         _prepare(session)
@@ -200,7 +200,8 @@ def _configure(spec: SparkSpec, scratch: Path) -> SparkConf:
         "spark.master": _sized(spec.master, spec.max_tasks),
         "spark.scheduler.allocation.file": pools.as_uri(),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}",
-        "spark.local.dir": str(scratch / "spark"),
+        # On disk, not in the scratch folder: what does not fit in memory must not go back there.
+        "spark.local.dir": os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir(),
     }
     for key, value in (settings | dict(spec.conf)).items():
         conf.set(key, value)
@@ -225,13 +226,6 @@ def _sized(master: str, max_tasks: int) -> str:
     asked = found.group(1) or "1"
     cores = (os.cpu_count() or 1) if asked == "*" else int(asked)
     return f"local[{max(2, min(cores, max_tasks))}]"
-
-
-def _make_scratch() -> Path:
-    """Make the driver's scratch folder, in memory where there is a memory file system."""
-    memory = Path("/dev/shm")
-    parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
-    return Path(tempfile.mkdtemp(prefix="flusso-", dir=parent))
 
 
 def _package_zip(scratch: Path) -> Path:

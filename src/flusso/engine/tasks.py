@@ -51,7 +51,7 @@ def resolve_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
         try:
             yield from _id_batches(_resolve(spec, batches))
         except FlussoError as error:
-            work.forget(spec.dsn)
+            work.forget()
             yield from _id_batches(iter([DocumentId(_FAILURE, (to_line(error),))]))
 
     return run
@@ -83,7 +83,7 @@ def keep_warm(spec: WorkSpec) -> Callable[[Batches], Batches]:
         try:
             work.connection(spec.dsn).execute("select 1")
         except Exception:
-            work.forget(spec.dsn)
+            work.forget()
         yield from batches
 
     return run
@@ -94,7 +94,7 @@ def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
         found = _resolve(spec, batches)
         ids = list(dict.fromkeys(islice(found, spec.overflow + 1)))
     except FlussoError as error:
-        work.forget(spec.dsn)
+        work.forget()
         yield WriteReport("", failure=error)
         return
     if len(ids) > spec.overflow or next(found, None) is not None:
@@ -107,7 +107,7 @@ def _guarded(spec: WorkSpec, ids: Iterator[DocumentId]) -> Iterator[WriteReport]
     try:
         yield from _write(spec, ids)
     except FlussoError as error:
-        work.forget(spec.dsn)
+        work.forget()
         yield WriteReport("", failure=error)
 
 
@@ -138,7 +138,7 @@ def _write_range(spec: WorkSpec, block_range: BlockRange) -> Iterator[WriteRepor
             writer.put(block_range.index, built)
         yield from writer.finish()
     except FlussoError as error:
-        work.forget(spec.dsn)
+        work.forget()
         yield WriteReport(block_range.index, failure=error)
 
 

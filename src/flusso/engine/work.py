@@ -1,7 +1,7 @@
 """What crosses to an executor: a description of the work, and what the process there keeps open for it.
 
 The spec is small, frozen and picklable; connections are opened where they are used and kept for the next
-task of the same process. Whoever meets an error on a connection drops it with `forget`.
+task of the same process. Whoever meets an error drops them all with `forget`.
 """
 
 from __future__ import annotations
@@ -64,12 +64,11 @@ def sink(spec: SinkSpec) -> Sink:
     return found
 
 
-def forget(dsn: Dsn) -> None:
-    """Close what a failed task used; the next one opens it anew."""
-    conn = _connections.pop(dsn, None)
-    if conn is not None:
+def forget() -> None:
+    """Close all that this process has open, as after a failed task; the next one opens it anew."""
+    opened: list[Connection | Sink] = [*_connections.values(), *_sinks.values()]
+    _connections.clear()
+    _sinks.clear()
+    for each in opened:
         with contextlib.suppress(Exception):
-            conn.close()
-    for place in list(_sinks):
-        with contextlib.suppress(Exception):
-            _sinks.pop(place).close()
+            each.close()
