@@ -62,7 +62,7 @@ class BatchSettings:
     delay_ms: int = 0
     chunk: int = 1000
     """Documents per SELECT."""
-    seed_range_mb: float = 8.0
+    seed_range_mb: float = 2.0
     seed_parallelism: int | None = None
 
 

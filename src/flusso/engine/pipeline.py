@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -240,9 +239,7 @@ class Pipeline:
     def _beat(self) -> None:
         spark, warm = self.session.spark, tasks.keep_warm(self.prepared.work)
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", LIVE_POOL)
-        while not self._ended.is_set():
-            started_s = time.monotonic()
+        while not self._ended.wait(_HEARTBEAT_S):
             with contextlib.suppress(Exception):
                 frame = spark.range(self.session.slots, numPartitions=self.session.slots)
                 frame.mapInArrow(warm, "id long").mapInArrow(warm, "id long").collect()
-            self._ended.wait(max(1.0, _HEARTBEAT_S - (time.monotonic() - started_s)))

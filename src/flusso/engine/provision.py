@@ -182,7 +182,7 @@ def _work_spec(
     for entry in ledger.entries:
         destinations[entry.state.index] = (*destinations.get(entry.state.index, ()), entry.destination)
     is_file = any(sink.capabilities.is_single_host for sink in _sinks_of(spec.indexes))
-    return WorkSpec(spec.dsn, plans, watched, destinations, chunk=spec.batch.chunk, lanes=1 if is_file else 2)
+    return WorkSpec(spec.dsn, plans, watched, destinations, chunk=spec.batch.chunk, lanes=1 if is_file else 4)
 
 
 def _sinks_of(indexes: Sequence[IndexSpec]) -> list[SinkSpec]:
