@@ -27,8 +27,8 @@ class Search:
         return json.loads(text)
 
     def count(self, index: str) -> int:
-        """Count what a search can see; none where there is no such index yet."""
-        found = self.request("GET", f"/{index}*/_count?ignore_unavailable=true&filter_path=count")
+        """Count what a search can see; none where readers have no such index yet."""
+        found = self.request("GET", f"/{index}/_count?ignore_unavailable=true&filter_path=count")
         return int(found["count"])
 
     def find(self, index: str, mark: str) -> int:
