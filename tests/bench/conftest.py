@@ -1,0 +1,8 @@
+"""`bench` is a package of the checkout, not of the distribution: make it importable."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
