@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,9 @@ from flusso.engine.session import Session, SparkSpec, open_session
 
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[Session]:
-    """Spark on two slots, as a laptop would run it."""
-    session = open_session(SparkSpec("local[2]"))
+    """Spark on two slots, as a laptop would run it; its workers can import what the tests hand them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        session = open_session(SparkSpec("local[2]"))
     yield session
     session.close()

@@ -19,5 +19,5 @@ class Sizes:
 SIZES = (
     Sizes(seed_users=200_000, cluster_users=200_000)
     if os.environ.get("FLUSSO_TEST_SCALE") == "full"
-    else Sizes(seed_users=8_000, cluster_users=20_000)
+    else Sizes(seed_users=8_000, cluster_users=10_000)
 )

@@ -19,9 +19,10 @@ import pytest
 from commands import Deployment, Running
 from fix_postgres import Database
 from flusso.engine.java import make_java_home
+from flusso.engine.session import Session
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market
-from pipelines import assert_exact, market_spec
+from pipelines import assert_exact, market_spec, run_once
 from sizes import SIZES
 from waiting import wait_until
 
@@ -50,7 +51,7 @@ def _kill_one_executor(running: Running) -> None:
 
 
 def test_killed_executors_lose_nothing_and_double_nothing(
-    database18: Database, search_sink: OpenSearchSpec, tmp_path: Path
+    database18: Database, search_sink: OpenSearchSpec, tmp_path: Path, spark_session: Session
 ) -> None:
     create_market(database18, users=SIZES.cluster_users)
     deployment = _deploy(tmp_path, database18, search_sink, 'master = "local-cluster[2,1,1024]"\n')
@@ -66,9 +67,9 @@ def test_killed_executors_lose_nothing_and_double_nothing(
         running.wait_for("batch written", count=before + 1)
         os.kill(running.process.pid, signal.SIGTERM)
         assert running.wait_end(60) == 0, running.log()
-    done = deployment.call("run", "--once")
-    assert done.returncode == 0, done.stderr
-    assert_exact(database18, market_spec(database18, search_sink))
+    spec = market_spec(database18, search_sink)
+    run_once(spec, spark_session)
+    assert_exact(database18, spec)
 
 
 @pytest.fixture
