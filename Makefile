@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-export PYTHONWARNINGS ?= default
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint unit integration bench stress clean
@@ -39,8 +38,8 @@ integration: $(STAMP) ## tests with real Postgres, real Spark, real OpenSearch
 bench: $(STAMP) ## measure, in one run; prints a table
 	$(BIN)/python -m bench
 
-stress: $(STAMP) ## the tests of `make test` that have sizes, at full size
-	FLUSSO_TEST_SCALE=full $(BIN)/pytest -q -m "spark" --durations=10
+stress: $(STAMP) ## the tests that have sizes, at full size
+	FLUSSO_TEST_SCALE=full $(BIN)/pytest -q -m sized --durations=10
 
 clean: ## remove what the other tasks made in this folder
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

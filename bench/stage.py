@@ -121,7 +121,7 @@ class Sizes:
     warm_up: int = 60
     samples: int = 250
     idle_s: float = 120.0
-    idles: int = 3
+    idles: int = 1
 
 
 QUICK = Sizes(

@@ -50,6 +50,7 @@ def _kill_one_executor(running: Running) -> None:
     os.kill(running.find("CoarseGrainedExecutorBackend"), signal.SIGKILL)
 
 
+@pytest.mark.sized
 def test_killed_executors_lose_nothing_and_double_nothing(
     database18: Database, search_sink: OpenSearchSpec, tmp_path: Path, spark_session: Session
 ) -> None:

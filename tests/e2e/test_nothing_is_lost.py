@@ -94,6 +94,7 @@ def test_a_batch_that_is_applied_twice_leaves_the_same_index(
     assert_exact(database18, spec)
 
 
+@pytest.mark.sized
 def test_changes_made_while_seeding_are_in_the_index_at_the_end(
     database: Database, spark_session: Session, tmp_path: Path
 ) -> None:
