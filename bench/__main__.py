@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -38,6 +39,7 @@ PARTS: dict[str, Callable[[Stage], Iterator[Row]]] = {
 def main() -> None:
     """Measure what was asked for."""
     options = _parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are removed then too
     rows: list[Row] = []
     with open_stage(_sizes(options)) as stage:
         machine = describe_machine(stage)
