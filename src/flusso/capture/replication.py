@@ -136,6 +136,7 @@ def open_replication(dsn: Dsn, slot: str, publication: str, *, patience_s: float
             except SlotBusy:
                 if time.monotonic() + pause_s > deadline or os.getppid() != parent:
                     raise
+            # The server tells nobody when a slot becomes free: ask again, and not all at the same moment.
             time.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
     except BaseException:

@@ -145,7 +145,7 @@ def await_release(conn: Connection, name: str, timeout_s: float) -> None:
     while (info := read_slot(conn, name)) is not None and info.active_pid is not None:
         if time.monotonic() >= deadline:
             raise _busy(conn, name)
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S)  # between two looks: the server tells nobody when a slot becomes free
 
 
 def slot_lag_bytes(conn: Connection, name: str) -> int:

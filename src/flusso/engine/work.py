@@ -37,8 +37,8 @@ class WorkSpec:
     """Documents in one SELECT."""
     overflow: int = 5000
     """More documents than this from one small batch are spread over all executors."""
-    lanes: int = 2
-    """Requests to sinks that one task has under way at a time."""
+    lanes: int = 4
+    """Requests to sinks that one task has under way at a time; one where a file has a single writer."""
     refreshes: frozenset[str] = field(default=frozenset())
     """Indexes whose writes must be searchable when the task ends."""
 
