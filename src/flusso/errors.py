@@ -21,6 +21,7 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     ├── SinkError                 4  the search server or the embedded store
     │   ├── SinkUnavailable       4  not reachable, overloaded, timed out                 retryable
     │   └── SinkRefused           4  it answers, and says no
+    ├── DocumentMissing           1  there is no document of that id
     ├── DocumentRefused           5  a document was refused and the policy is to stop
     └── EngineError               6  Spark or its JVM
         ├── TaskLost              6  a task died with its process                         retryable
@@ -153,6 +154,10 @@ class SinkUnavailable(SinkError):
 
 class SinkRefused(SinkError):
     """The sink answers, and says no."""
+
+
+class DocumentMissing(FlussoError):
+    """There is no document of that id."""
 
 
 class DocumentRefused(FlussoError):

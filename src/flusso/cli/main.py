@@ -7,7 +7,7 @@ import sys
 import typer
 
 from flusso import __version__
-from flusso.cli import check, demo, reindex, run, search, status
+from flusso.cli import check, demo, reindex, run, sample, search, status
 from flusso.errors import FlussoError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command()(run.run)
 app.command()(check.check)
+app.command()(sample.sample)
 app.command()(status.status)
 app.command()(search.search)
 app.command()(reindex.reindex)
