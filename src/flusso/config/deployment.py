@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from flusso.config.secret import Secret
 from flusso.schema.mapping import TextAnalysis
 from flusso.schema.model import IndexSchema
 
 MIB = 1024 * 1024
+_MANY = 2**31 - 1
+
+T = TypeVar("T")
+
+
+def bounded(default: T, low: float, high: float) -> T:
+    """Declare a number with its default and the bounds that a file must keep."""
+    made: T = field(default=default, metadata={"low": low, "high": high})
+    return made
 
 
 class OnError(StrEnum):
@@ -42,7 +51,7 @@ class SourceSettings:
     publication: str = "flusso"
     manage_publication: bool = True
     replica_identity: ReplicaIdentity = ReplicaIdentity.CHECK
-    max_connections: int = 10
+    max_connections: int = bounded(10, 2, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +66,13 @@ class SparkSettings:
 class BatchSettings:
     """How much is done at a time."""
 
-    max_changes: int = 100_000
-    max_bytes: int = 32 * MIB
-    delay_ms: int = 0
-    chunk: int = 1000
+    max_changes: int = bounded(100_000, 1, 10_000_000)
+    max_bytes: int = bounded(32 * MIB, 64 * 1024, 1024 * MIB)
+    delay_ms: int = bounded(0, 0, 60_000)
+    chunk: int = bounded(1000, 1, 100_000)
     """Documents per SELECT."""
-    seed_range_mb: float = 2.0
-    seed_parallelism: int | None = None
+    seed_range_mb: float = bounded(2.0, 0.0625, 4096)
+    seed_parallelism: int | None = bounded(None, 1, 10_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +86,13 @@ class OpenSearchSettings:
     api_key: Secret | None = None
     ca: str | None = None
     tls_verify: bool = True
-    batch_size: int = 1000
-    max_bytes: int = 10 * MIB
-    timeout_secs: int = 30
-    max_retries: int = 3
+    batch_size: int = bounded(1000, 1, 1_000_000)
+    max_bytes: int = bounded(10 * MIB, 1024, _MANY)
+    timeout_secs: int = bounded(30, 1, 86_400)
+    max_retries: int = bounded(3, 0, 1000)
     pipeline: str | None = None
-    number_of_shards: int = 1
-    number_of_replicas: int = 1
+    number_of_shards: int = bounded(1, 1, 1024)
+    number_of_replicas: int = bounded(1, 0, 1024)
     refresh_interval: str = "10s"
     text_analysis: TextAnalysis = TextAnalysis.BUILTIN
     auto_subfields: bool = True

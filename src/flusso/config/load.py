@@ -12,7 +12,6 @@ from pathlib import Path
 
 from flusso.config.connection import read_connection
 from flusso.config.deployment import (
-    MIB,
     BatchSettings,
     Deployment,
     IndexSettings,
@@ -23,6 +22,7 @@ from flusso.config.deployment import (
     SparkSettings,
 )
 from flusso.config.names import index_flaw, prefix_flaw, publication_flaw, slot_flaw
+from flusso.config.plain import read_plain, settings_of
 from flusso.config.secret import Resolver
 from flusso.config.sinks import read_sinks
 from flusso.config.toml_nodes import read_toml
@@ -32,22 +32,22 @@ from flusso.schema.node import Node, Place, Problems, guess
 from flusso.schema.parse import parse_schema
 from flusso.schema.section import Section
 
-_KEYS = ("prefix", "on_error", "source", "spark", "batch", "sinks", "index")
+ROOT_KEYS = ("prefix", "on_error", "source", "spark", "batch", "sinks", "index")
 _LATER = {
     "server": "[server] is not supported yet",
     "stream": "[stream] is not supported yet: Spark takes its place, see [spark] and [batch]",
 }
-_SOURCE = (
-    *("type", "connection_url", "slot", "publication"),
-    *("manage_publication", "replica_identity", "max_connections"),
-)
+_NAMED = ("slot", "publication")
+"""Settings of the source with rules of their own, which a flag may override."""
+SOURCE_KEYS = ("type", "connection_url", *(setting.key for setting in settings_of(SourceSettings)))
 _SOURCE_LATER = {key: f"{key} is not supported yet" for key in ("read_url", "failover")} | {
     key: f"{key} is not supported yet: write {key.replace('_', '')} into connection_url"
     for key in ("ssl_mode", "ssl_root_cert", "ssl_cert", "ssl_key")
 }
-_BATCH = ("max_changes", "max_bytes", "delay_ms", "chunk", "seed_range_mb", "seed_parallelism")
+BATCH_KEYS = tuple(setting.key for setting in settings_of(BatchSettings))
 _BATCH_RENAMED = {"max_delay_ms": "max_delay_ms is not supported yet: see delay_ms"}
-_INDEX = ("name", "schema", "enabled", "on_error", "sinks")
+SPARK_KEYS = ("master", "conf")
+INDEX_KEYS = ("name", "schema", "enabled", "on_error", "sinks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def load_deployment(path: Path, *, env: Mapping[str, str], overrides: Overrides 
     if node is None:
         raise ConfigError.of(problems.in_order())
     loader = _Loader(path.absolute().parent, problems, Resolver(env, problems), overrides or Overrides())
-    deployment = loader.deployment(Section(node, problems, _KEYS, _LATER))
+    deployment = loader.deployment(Section(node, problems, ROOT_KEYS, _LATER))
     found = [*problems.in_order(), *loader.schema_problems]
     if problems.found:
         raise ConfigError.of(found)
@@ -131,7 +131,7 @@ class _Loader:
 
     def _source(self, root: Section) -> SourceSettings:
         root.need("source")
-        section = root.inner("source", _SOURCE, _SOURCE_LATER)
+        section = root.inner("source", SOURCE_KEYS, _SOURCE_LATER)
         if "source" in root:
             section.need("type")
         if "type" in section and section.text("type") not in ("", "postgres"):
@@ -142,9 +142,8 @@ class _Loader:
             publication=self._named(
                 section, "publication", "flusso", self.overrides.publication, publication_flaw
             ),
-            manage_publication=section.boolean("manage_publication", True),
             replica_identity=_replica_identity(section),
-            max_connections=section.integer("max_connections", 10, low=2, high=10_000),
+            **read_plain(section, SourceSettings, but=(*_NAMED, "replica_identity")),
         )
 
     def _indexes(
@@ -157,7 +156,7 @@ class _Loader:
         lines: dict[str, int] = {}
         found: list[IndexSettings] = []
         for node in nodes:
-            section = Section(node, self.problems, _INDEX)
+            section = Section(node, self.problems, INDEX_KEYS)
             section.need("name", "schema")
             name = section.text("name")
             if name and (flaw := index_flaw(name)) is not None:
@@ -229,7 +228,7 @@ def _replica_identity(section: Section) -> ReplicaIdentity:
 
 
 def _spark(root: Section) -> SparkSettings:
-    section = root.inner("spark", ("master", "conf"))
+    section = root.inner("spark", SPARK_KEYS)
     node = section.get("conf")
     conf: dict[str, str] = {}
     if node is not None:
@@ -253,15 +252,5 @@ def _flatten(node: Node, name: str, into: dict[str, str], problems: Problems) ->
 
 
 def _batch(root: Section) -> BatchSettings:
-    section = root.inner("batch", _BATCH, _BATCH_RENAMED)
-    plain = BatchSettings()
-    return BatchSettings(
-        max_changes=section.integer("max_changes", plain.max_changes, low=1, high=10_000_000),
-        max_bytes=section.integer("max_bytes", plain.max_bytes, low=64 * 1024, high=1024 * MIB),
-        delay_ms=section.integer("delay_ms", plain.delay_ms, low=0, high=60_000),
-        chunk=section.integer("chunk", plain.chunk, low=1, high=100_000),
-        seed_range_mb=section.number("seed_range_mb", plain.seed_range_mb, low=0.0625, high=4096),
-        seed_parallelism=section.integer("seed_parallelism", 1, low=1, high=10_000)
-        if "seed_parallelism" in section
-        else None,
-    )
+    section = root.inner("batch", BATCH_KEYS, _BATCH_RENAMED)
+    return BatchSettings(**read_plain(section, BatchSettings))

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from flusso.config.deployment import (
-    MIB,
     OpenSearchSettings,
     SinkSettings,
     SqliteSettings,
     StdoutSettings,
 )
 from flusso.config.names import sink_flaw
+from flusso.config.plain import read_plain
 from flusso.config.secret import Resolver, Secret, reserved_variable
-from flusso.schema.mapping import TextAnalysis
 from flusso.schema.node import Node, guess
 from flusso.schema.section import Section, read_text
 
-_TYPES = ("opensearch", "sqlite", "stdout")
-_OPENSEARCH = (
-    *("type", "url", "username", "password", "api_key", "ca", "tls_verify", "batch_size", "max_bytes"),
-    *("timeout_secs", "max_retries", "pipeline", "number_of_shards", "number_of_replicas"),
-    *("refresh_interval", "text_analysis", "auto_subfields", "compress"),
-)
+_BY_HAND = ("name", "url", "username", "password", "api_key", "ca", "refresh_interval", "path")
+"""Settings that are secrets, addresses, paths or times, and the name, which is the table's."""
+SINKS: dict[str, type[SinkSettings]] = {
+    "opensearch": OpenSearchSettings,
+    "sqlite": SqliteSettings,
+    "stdout": StdoutSettings,
+}
 _LATER = {"backfill": "backfill is not supported yet"}
-_INTERVAL = re.compile(r"-1|[0-9]+(nanos|micros|ms|s|m|h|d)")
+INTERVAL = re.compile(r"-1|[0-9]+(nanos|micros|ms|s|m|h|d)")
 
 
 def read_sinks(root: Section, resolver: Resolver, folder: Path) -> tuple[SinkSettings, ...]:
@@ -51,23 +52,30 @@ def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettin
         return None
     kind = node.value.get("type")
     if kind is None:
-        problems.at(node, f'"type" is missing: one of {", ".join(_TYPES)}')
+        problems.at(node, f'"type" is missing: one of {", ".join(SINKS)}')
         return None
     match read_text(kind, problems):
         case None:
             return None
         case "opensearch":
-            return _opensearch(name, Section(node, problems, _OPENSEARCH, _LATER), resolver, folder)
+            return _opensearch(
+                name, Section(node, problems, sink_keys("opensearch"), _LATER), resolver, folder
+            )
         case "sqlite":
-            return _sqlite(name, Section(node, problems, ("type", "path"), _LATER), folder)
+            return _sqlite(name, Section(node, problems, sink_keys("sqlite"), _LATER), folder)
         case "stdout":
-            section = Section(node, problems, ("type", "pretty"), _LATER)
-            return StdoutSettings(name, pretty=section.boolean("pretty", False))
+            section = Section(node, problems, sink_keys("stdout"), _LATER)
+            return StdoutSettings(name, **read_plain(section, StdoutSettings, but=_BY_HAND))
         case "elasticsearch":
             problems.at(kind, "elasticsearch is not supported yet")
         case other:
-            problems.at(kind, f'"{other[:60]}" is not one of {", ".join(_TYPES)}{guess(other, _TYPES)}')
+            problems.at(kind, f'"{other[:60]}" is not one of {", ".join(SINKS)}{guess(other, SINKS)}')
     return None
+
+
+def sink_keys(kind: str) -> tuple[str, ...]:
+    """Name the keys that a sink of this type may have."""
+    return ("type", *(item.name for item in dataclasses.fields(SINKS[kind]) if item.name != "name"))
 
 
 def _sqlite(name: str, section: Section, folder: Path) -> SqliteSettings:
@@ -86,7 +94,6 @@ def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -
         section.wrong("username and password go together: one of them is missing")
     if api_key is not None and username is not None:
         section.wrong("takes either api_key or username and password", "api_key")
-    high = 2**31 - 1
     return OpenSearchSettings(
         name=name,
         url=tuple(url.text for url in urls),
@@ -94,24 +101,14 @@ def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -
         password=password,
         api_key=api_key,
         ca=str(folder / section.text("ca")) if "ca" in section else None,
-        tls_verify=section.boolean("tls_verify", True),
-        batch_size=section.integer("batch_size", 1000, low=1, high=1_000_000),
-        max_bytes=section.integer("max_bytes", 10 * MIB, low=1024, high=high),
-        timeout_secs=section.integer("timeout_secs", 30, low=1, high=86_400),
-        max_retries=section.integer("max_retries", 3, low=0, high=1000),
-        pipeline=section.text("pipeline") if "pipeline" in section else None,
-        number_of_shards=section.integer("number_of_shards", 1, low=1, high=1024),
-        number_of_replicas=section.integer("number_of_replicas", 1, low=0, high=1024),
         refresh_interval=_interval(section),
-        text_analysis=section.choice("text_analysis", TextAnalysis, TextAnalysis.BUILTIN),
-        auto_subfields=section.boolean("auto_subfields", True),
-        compress=section.boolean("compress", True),
+        **read_plain(section, OpenSearchSettings, but=_BY_HAND),
     )
 
 
 def _interval(section: Section) -> str:
     text = section.text("refresh_interval", "10s")
-    if not _INTERVAL.fullmatch(text):
+    if not INTERVAL.fullmatch(text):
         section.wrong('must be a time like "10s" or "500ms", or "-1" for never', "refresh_interval")
     return text
 
