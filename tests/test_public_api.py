@@ -65,7 +65,7 @@ def test_importing_flusso_imports_nothing_else() -> None:
 
 
 def test_the_nouns_need_no_library() -> None:
-    nouns = "flusso.errors, flusso.lsn, flusso.catalog, flusso.change, flusso.document"
+    nouns = "flusso.diagnostic, flusso.errors, flusso.lsn, flusso.catalog, flusso.change, flusso.document"
     assert _third_party_after(f"import {nouns}") == set()
 
 

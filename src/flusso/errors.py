@@ -34,8 +34,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
+
+from flusso.diagnostic import Diagnostic
 
 
 class FlussoError(Exception):
@@ -56,32 +57,17 @@ class FlussoError(Exception):
         return (_rebuild, (type(self).__name__, self.message, self.hint))
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong in a file; lines and columns count from 1, 0 means the file as a whole."""
-
-    file: str
-    line: int
-    column: int
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
-
-
 class ConfigError(FlussoError):
     """flusso.toml, a flag or the environment is wrong."""
 
     exit_code = 2
 
-    def __init__(self, message: str, *, hint: str | None = None, problems: Sequence[Problem] = ()) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, problems: Sequence[Diagnostic] = ()) -> None:
         super().__init__(message, hint=hint)
         self.problems = tuple(problems)
 
     @classmethod
-    def of(cls, problems: Sequence[Problem]) -> Self:
+    def of(cls, problems: Sequence[Diagnostic]) -> Self:
         """Report all problems in one error, a line each. Across a process border only the text goes."""
         return cls("\n".join(str(problem) for problem in problems), problems=problems)
 

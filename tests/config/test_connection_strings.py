@@ -27,7 +27,10 @@ def connection(folder: Path, toml: str, **env: str) -> str:
 def problems(folder: Path, toml: str, **env: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         connection(folder, toml, **env)
-    return [f"{p.line}: {p.path}: {p.message}" for p in caught.value.problems]
+    return [
+        ": ".join(part for part in (str(p.line), p.path, p.message, p.hint) if part)
+        for p in caught.value.problems
+    ]
 
 
 @pytest.mark.parametrize("text", ["postgresql://u:p@h/d?sslmode=require", "host=h dbname='a b'"])

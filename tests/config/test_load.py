@@ -145,15 +145,15 @@ CASES = {
     ]),
     "a source of another type": (
         SOURCE.replace('"postgres"', '"mysql"') + INDEX,
-        ['2:1: source.type: the only type of source is "postgres"'],
+        ['2:8: source.type: the only type of source is "postgres"'],
     ),
     "a source without a type": (
         '[source]\nconnection_url = "host=h"\n' + INDEX,
         ['1:1: source: "type" is missing'],
     ),
     "a source that is a text": ('source = "x"\n' + INDEX, [
-        "1:1: source: must be a mapping, is a text",
-        '1:1: source: "connection_url" is missing and DATABASE_URL is not set',
+        "1:10: source: must be a mapping, is a text",
+        '1:10: source: "connection_url" is missing and DATABASE_URL is not set',
     ]),
     "no index": (SOURCE, ["1:1: there is no [[index]]"]),
     "an index as a plain table": (
@@ -166,70 +166,70 @@ CASES = {
     ),
     "two indexes of one name": (
         SOURCE + INDEX + INDEX,
-        ['8:1: index[1].name: index "t" is already defined on line 4'],
+        ['8:8: index[1].name: index "t" is already defined on line 4'],
     ),
     "an index name in capitals": (
         SOURCE + INDEX.replace('"t"', '"T"'),
-        ["5:1: index[0].name: an index name is lower case"],
+        ["5:8: index[0].name: an index name is lower case"],
     ),
     "an index name with a star": (
         SOURCE + INDEX.replace('"t"', '"t*"'),
-        ["5:1: index[0].name: an index name cannot contain '*'"],
+        ["5:8: index[0].name: an index name cannot contain '*'"],
     ),
     "an index name with a leading dash": (
         SOURCE + INDEX.replace('"t"', '"-t"'),
-        ["5:1: index[0].name: an index name begins with a letter or a digit"],
+        ["5:8: index[0].name: an index name begins with a letter or a digit"],
     ),
     "an index named like the state": (
         SOURCE + INDEX.replace('"t"', '"flusso_meta"'),
-        ['5:1: index[0].name: "flusso_meta" is where flusso keeps its state'],
+        ['5:8: index[0].name: "flusso_meta" is where flusso keeps its state'],
     ),
     "an index name too long": (
         SOURCE + INDEX.replace('"t"', f'"{"t" * 101}"'),
-        ["5:1: index[0].name: an index name has at most 100 bytes"],
+        ["5:8: index[0].name: an index name has at most 100 bytes"],
     ),
-    "a prefix in capitals": ('prefix = "Dev"\n' + SOURCE + INDEX, ["1:1: prefix: a prefix is lower case"]),
+    "a prefix in capitals": ('prefix = "Dev"\n' + SOURCE + INDEX, ["1:10: prefix: a prefix is lower case"]),
     "a prefix too long": (
         f'prefix = "{"é" * 26}"\n' + SOURCE + INDEX,
-        ["1:1: prefix: a prefix has at most 50 bytes"],
+        ["1:10: prefix: a prefix has at most 50 bytes"],
     ),
     "a prefix with a slash": (
         'prefix = "a/"\n' + SOURCE + INDEX,
-        ["1:1: prefix: a prefix cannot contain '/'"],
+        ["1:10: prefix: a prefix cannot contain '/'"],
     ),
     "an unknown sink": (
         SOURCE + '[sinks.main]\ntype = "stdout"\n' + INDEX + 'sinks = ["mian"]\n',
         ['9:10: index[0].sinks[0]: there is no sink "mian": did you mean "main"?'],
     ),
-    "no sink for an index": (SOURCE + INDEX + "sinks = []\n", ["7:1: index[0].sinks: names no sink"]),
+    "no sink for an index": (SOURCE + INDEX + "sinks = []\n", ["7:9: index[0].sinks: names no sink"]),
     "a schema file that is not there": (
         SOURCE + INDEX.replace("t.yml", "x.yml"),
-        ["6:1: index[0].schema: cannot read x.yml: no such file or directory"],
+        ["6:10: index[0].schema: cannot read x.yml: no such file or directory"],
     ),
     "a policy of its own": (
         'on_error = "ignore"\n' + SOURCE + INDEX,
-        ['1:1: on_error: "ignore" is not one of stop, skip'],
+        ['1:12: on_error: "ignore" is not one of stop, skip'],
     ),
     "a slot name in capitals": (
         SOURCE + 'slot = "Slot"\n' + INDEX,
-        ["4:1: source.slot: a slot name has lower-case letters, digits and _ only, at most 63"],
+        ["4:8: source.slot: a slot name has lower-case letters, digits and _ only, at most 63"],
     ),
     "a number out of range": (
         SOURCE + "[batch]\nmax_changes = 0\nseed_range_mb = 0\n" + INDEX,
-        ["5:1: batch.max_changes: must be at least 1",
-         "6:1: batch.seed_range_mb: must be between 0.0625 and 4096"],
+        ["5:15: batch.max_changes: must be at least 1",
+         "6:17: batch.seed_range_mb: must be between 0.0625 and 4096"],
     ),
     "a number as a text": (
         SOURCE + '[batch]\nchunk = "10"\n' + INDEX,
-        ["5:1: batch.chunk: must be a whole number, is a text"],
+        ["5:9: batch.chunk: must be a whole number, is a text"],
     ),
     "a list as a Spark setting": (
         SOURCE + '[spark.conf]\n"spark.x" = [1]\n' + INDEX,
-        ["5:1: spark.conf.spark.x: a Spark setting is a text, a number or true or false, this is a list"],
+        ["5:13: spark.conf.spark.x: a Spark setting is a text, a number or true or false, this is a list"],
     ),
     "a missing variable": (
         SOURCE.replace('"postgresql://me:hunter2@db/shop"', '{ env = "PG_URL" }') + INDEX,
-        ["3:20: source.connection_url.env: environment variable PG_URL is not set"],
+        ["3:26: source.connection_url.env: environment variable PG_URL is not set"],
     ),
 }  # fmt: skip
 
@@ -241,16 +241,16 @@ LATER = {
     "failover": (SOURCE + "failover = true\n" + INDEX, "4:1: source.failover: failover is not supported yet"),
     "manage": (
         SOURCE + 'replica_identity = "manage"\n' + INDEX,
-        '4:1: source.replica_identity: "manage" is not supported yet',
+        '4:20: source.replica_identity: "manage" is not supported yet',
     ),
     "auto": (
         SOURCE + 'replica_identity = "auto"\n' + INDEX,
-        '4:1: source.replica_identity: "auto" is not supported yet',
+        '4:20: source.replica_identity: "auto" is not supported yet',
     ),
     "server": (SOURCE + "[server]\n" + INDEX, "4:1: server: [server] is not supported yet"),
     "elasticsearch": (
         SOURCE + '[sinks.a]\ntype = "elasticsearch"\n' + INDEX,
-        "5:1: sinks.a.type: elasticsearch is not supported yet",
+        "5:8: sinks.a.type: elasticsearch is not supported yet",
     ),
 }
 
@@ -272,7 +272,7 @@ def test_problems_of_the_toml_and_of_all_schema_files_come_together(tmp_path: Pa
     (tmp_path / "b.yml").write_text("version: 1\ntable: t\nfields: []")
     indexes = '[[index]]\nname = "a"\nschema = "a.yml"\n[[index]]\nname = "b"\nschema = "b.yml"\n'
     assert problems(tmp_path, "prefix = 1\n" + SOURCE + indexes) == [
-        "flusso.toml:1:1: prefix: must be a text, is a number",
+        "flusso.toml:1:10: prefix: must be a text, is a number",
         "a.yml:1:10: version: only version 1 is known",
         "b.yml:3:9: fields: there are no fields",
     ]

@@ -21,7 +21,10 @@ def node(toml: str) -> Node:
 def resolve(toml: str | None, env: dict[str, str]) -> tuple[str | None, list[str]]:
     problems = Problems("f")
     found = Resolver(env, problems).resolve(node(toml) if toml else None, reserved="RESERVED")
-    return (found.reveal() if found else None, [problem.message for problem in problems.found])
+    return (
+        found.reveal() if found else None,
+        [": ".join(filter(None, (one.message, one.hint))) for one in problems.found],
+    )
 
 
 @pytest.mark.parametrize("show", [repr, str, "{}".format, "{0!r}".format])

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from fix_postgres import Database
+from flusso.builder.check.fit import find_problems
 from flusso.builder.plan import blind_links, compile_index
-from flusso.builder.problems import find_problems
 from flusso.config.load import load_deployment
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import Aggregate, AggregateKind, Join, JoinKind, tables_of, walk

@@ -33,7 +33,10 @@ def opensearch(folder: Path, toml: str, **env: str) -> OpenSearchSettings:
 def problems(folder: Path, toml: str, **env: str) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         sink(folder, toml, **env)
-    return [f"{p.line}: {p.path}: {p.message}" for p in caught.value.problems]
+    return [
+        ": ".join(part for part in (str(p.line), p.path, p.message, p.hint) if part)
+        for p in caught.value.problems
+    ]
 
 
 def test_opensearch_has_all_its_defaults(tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ def places(text: str) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
 
     def visit(node: Node) -> None:
-        found[node.path] = (node.place.line, node.place.column)
+        place = node.key_place or node.place
+        found[node.path] = (place.line, place.column)
         if isinstance(node.value, dict):
             for item in node.value.values():
                 visit(item)
@@ -110,6 +111,14 @@ def test_every_key_has_its_place(path: str, place: tuple[int, int]) -> None:
     assert places(TEXT)[path] == place
 
 
+def test_a_value_has_a_place_of_its_own_and_a_length() -> None:
+    root = read_toml('a = "one"  # two\nb = [1, 22]\n', Problems("f"))
+    assert root is not None
+    assert isinstance(root.value, dict)
+    found = [(node.place.line, node.place.column, node.place.length) for node in root.value.values()]
+    assert found == [(1, 5, 5), (2, 5, 7)]
+
+
 def test_windows_line_ends_change_no_place() -> None:
     assert places(TEXT.replace("\n", "\r\n")) == places(TEXT)
 
@@ -136,7 +145,7 @@ def test_a_duplicate_key_is_refused() -> None:
 
 def test_a_date_has_no_place_in_a_deployment() -> None:
     assert problems("a = 1\nb = 2024-01-01\n") == [
-        "2:1: b: a date, infinity or not-a-number has no place here"
+        "2:5: b: a date, infinity or not-a-number has no place here"
     ]
 
 

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from flusso.catalog import TableName
-from flusso.errors import Problem, SchemaError
+from flusso.diagnostic import Code, Diagnostic, Excerpt
+from flusso.errors import SchemaError
 from flusso.schema.model import (
     Aggregate,
     AggregateKind,
@@ -257,8 +258,16 @@ def test_a_problem_reads_as_file_line_column_path_message() -> None:
         'customers.schema.yml:6:5: fields[0].colum: unknown key "colum": did you mean "column"?'
     )
     assert caught.value.problems == (
-        Problem(
-            "customers.schema.yml", 6, 5, "fields[0].colum", 'unknown key "colum": did you mean "column"?'
+        Diagnostic(
+            Code.UNKNOWN_KEY,
+            'unknown key "colum"',
+            'did you mean "column"?',
+            "customers.schema.yml",
+            6,
+            5,
+            5,
+            "fields[0].colum",
+            excerpt=Excerpt("    colum: b", 4, 5),
         ),
     )
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
 from flusso.builder.keys import columns_of, select_texts
 from flusso.builder.paths import BlindLink, Hop, Path, find_blind_links, find_paths
-from flusso.builder.problems import find_problems
 from flusso.builder.statement import Statement, documents_by_keys, documents_by_range
 from flusso.catalog import Catalog, TableName
 from flusso.change import WatchedTable
@@ -55,7 +55,7 @@ def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPla
     """Compile a schema, or raise SchemaError with everything that does not fit the database."""
     problems = find_problems(index, schema, catalog)
     if problems:
-        raise SchemaError("; ".join(problems))
+        raise SchemaError.of(problems)
     whole = complete(schema, catalog)
     root = catalog.tables[whole.table]
     key = columns_of(root, whole.primary_key)

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from flusso.builder.check.fit import find_problems
 from flusso.builder.plan import blind_links, compile_index
-from flusso.builder.problems import find_problems
 from flusso.capture.prerequisites import inspect_prerequisites
 from flusso.catalog import Catalog
 from flusso.cli.assemble import dsn_of, load, pipeline_spec
@@ -82,9 +82,9 @@ def _find_in_database(conn: Connection, deployment: Deployment, spec: PipelineSp
         level = Level.ERROR if finding.is_error else Level.WARNING
         yield Found(level, finding.name, finding.message, finding.hint)
     catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
-    problems = [text for index in spec.indexes for text in find_problems(index.name, index.schema, catalog)]
-    for text in problems:
-        yield Found(Level.ERROR, "schema", text)
+    problems = [one for index in spec.indexes for one in find_problems(index.name, index.schema, catalog)]
+    for one in problems:
+        yield Found(Level.ERROR, one.code, str(one))
     if not problems:
         yield Found(Level.OK, "schema", "all tables, columns and keys are there and fit")
         if deployment.source.replica_identity is ReplicaIdentity.CHECK:

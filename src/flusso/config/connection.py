@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flusso.config.secret import DATABASE_URL, Resolver, Secret
+from flusso.diagnostic import Code
 from flusso.schema.node import Node
 from flusso.schema.section import Section
 
@@ -39,7 +40,7 @@ def read_connection(section: Section, resolver: Resolver) -> Secret:
     if node is None or not _is_parts(node):
         found = resolver.resolve(node, reserved=DATABASE_URL)
         if found is None and node is None:
-            section.wrong(f'"connection_url" is missing and {DATABASE_URL} is not set')
+            section.wrong(f'"connection_url" is missing and {DATABASE_URL} is not set', code=Code.MISSING_KEY)
         if found is not None and not _is_connection_string(found.reveal()):
             is_reserved = found == resolver.reserved(DATABASE_URL)
             section.wrong(

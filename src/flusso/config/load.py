@@ -26,9 +26,10 @@ from flusso.config.plain import read_plain, settings_of
 from flusso.config.secret import Resolver
 from flusso.config.sinks import read_sinks
 from flusso.config.toml_nodes import read_toml
-from flusso.errors import ConfigError, Problem, SchemaError
+from flusso.diagnostic import Code, Diagnostic
+from flusso.errors import ConfigError, SchemaError
 from flusso.schema.model import IndexSchema
-from flusso.schema.node import Node, Place, Problems, guess
+from flusso.schema.node import Node, Place, Problems, did_you_mean
 from flusso.schema.parse import parse_schema
 from flusso.schema.section import Section
 
@@ -79,9 +80,14 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {_reason(error)}") from error
+        raise _unreadable(path, Code.UNREADABLE_FILE, _reason(error)) from error
     except ValueError as error:
-        raise ConfigError(f"cannot read {path}: it is not UTF-8") from error
+        raise _unreadable(path, Code.NOT_UTF8, "it is not UTF-8") from error
+
+
+def _unreadable(path: Path, code: Code, reason: str) -> ConfigError:
+    hint = "name the deployment file with --config" if code is Code.UNREADABLE_FILE else None
+    return ConfigError.of([Diagnostic(code, f"cannot read {path}: {reason}", hint, file=str(path))])
 
 
 def _reason(error: OSError) -> str:
@@ -94,7 +100,7 @@ class _Loader:
     problems: Problems
     resolver: Resolver
     overrides: Overrides
-    schema_problems: list[Problem] = field(default_factory=list)
+    schema_problems: list[Diagnostic] = field(default_factory=list)
 
     def deployment(self, root: Section) -> Deployment:
         on_error = root.choice("on_error", OnError, OnError.STOP)
@@ -123,10 +129,10 @@ class _Loader:
             value = section.text(key, default)
         if override is not None:
             if (flaw := flaw_of(override)) is not None:
-                self.problems.add(Place(0, 0), f"{key} (overridden)", flaw)
+                self.problems.add(Place(0, 0), f"{key} (overridden)", flaw, Code.INVALID_NAME)
             return override
         if (flaw := flaw_of(value)) is not None:
-            section.wrong(flaw, key)
+            section.wrong(flaw, key, code=Code.INVALID_NAME)
         return value
 
     def _source(self, root: Section) -> SourceSettings:
@@ -135,7 +141,7 @@ class _Loader:
         if "source" in root:
             section.need("type")
         if "type" in section and section.text("type") not in ("", "postgres"):
-            section.wrong('the only type of source is "postgres"', "type")
+            section.wrong('the only type of source is "postgres"', "type", code=Code.UNKNOWN_WORD)
         return SourceSettings(
             connection=read_connection(section, self.resolver),
             slot=self._named(section, "slot", "flusso", self.overrides.slot, slot_flaw),
@@ -151,7 +157,7 @@ class _Loader:
     ) -> tuple[IndexSettings, ...]:
         nodes = root.items("index")
         if not nodes and not isinstance(getattr(root.get("index"), "value", None), dict):
-            root.wrong("there is no [[index]]", "index")
+            root.wrong("there is no [[index]]", "index", code=Code.NO_INDEX)
         known = _sink_names(root, sinks)
         lines: dict[str, int] = {}
         found: list[IndexSettings] = []
@@ -160,9 +166,10 @@ class _Loader:
             section.need("name", "schema")
             name = section.text("name")
             if name and (flaw := index_flaw(name)) is not None:
-                section.wrong(flaw, "name")
+                section.wrong(flaw, "name", code=Code.INVALID_NAME)
             elif name and name in lines:
-                section.wrong(f'index "{name}" is already defined on line {lines[name]}', "name")
+                message = f'index "{name}" is already defined on line {lines[name]}'
+                section.wrong(message, "name", code=Code.DUPLICATE_INDEX)
             lines.setdefault(name, node.place.line)
             index = self._index(section, name, on_error, known)
             if index is not None:
@@ -186,12 +193,13 @@ class _Loader:
         node = section.get("sinks")
         items: list[Node] = node.value if node is not None and isinstance(node.value, list) else []
         if not items:
-            section.wrong("names no sink", "sinks")
+            section.wrong("names no sink", "sinks", code=Code.EMPTY_LIST)
         for item, name in zip(items, names, strict=True):
             if name and name not in known:
-                self.problems.at(item, f'there is no sink "{name}"{guess(name, known)}')
+                hint = did_you_mean(name, known)
+                self.problems.at(item, f'there is no sink "{name}"', Code.UNKNOWN_SINK, hint=hint)
         if len(set(names)) < len(names):
-            section.wrong("names a sink twice", "sinks")
+            section.wrong("names a sink twice", "sinks", code=Code.DUPLICATE_ITEM)
         return names
 
     def _schema(self, section: Section, relative: str) -> IndexSchema | None:
@@ -199,10 +207,10 @@ class _Loader:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except OSError as error:
-            section.wrong(f"cannot read {path}: {_reason(error)}", "schema")
+            section.wrong(f"cannot read {path}: {_reason(error)}", "schema", code=Code.UNREADABLE_FILE)
             return None
         except ValueError:
-            section.wrong(f"cannot read {path}: it is not UTF-8, or not a path", "schema")
+            section.wrong(f"cannot read {path}: it is not UTF-8, or not a path", "schema", code=Code.NOT_UTF8)
             return None
         try:
             return parse_schema(text, file=str(Path(self.problems.file).parent / relative))
@@ -222,7 +230,8 @@ def _sink_names(root: Section, sinks: tuple[SinkSettings, ...]) -> tuple[str, ..
 def _replica_identity(section: Section) -> ReplicaIdentity:
     node = section.get("replica_identity")
     if node is not None and node.value in ("manage", "auto"):
-        section.wrong(f'"{node.value}" is not supported yet', "replica_identity")
+        message = f'"{node.value}" is not supported yet'
+        section.wrong(message, "replica_identity", code=Code.UNSUPPORTED)
         return ReplicaIdentity.CHECK
     return section.choice("replica_identity", ReplicaIdentity, ReplicaIdentity.CHECK)
 
@@ -248,7 +257,8 @@ def _flatten(node: Node, name: str, into: dict[str, str], problems: Problems) ->
         case str() | int() | float():
             into[name] = str(node.value)
         case _ if name:
-            problems.at(node, f"a Spark setting is a text, a number or true or false, this is {node.kind}")
+            message = f"a Spark setting is a text, a number or true or false, this is {node.kind}"
+            problems.at(node, message, Code.WRONG_TYPE)
 
 
 def _batch(root: Section) -> BatchSettings:

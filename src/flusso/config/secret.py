@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from flusso.diagnostic import Code
 from flusso.schema.node import Node, Problems
 from flusso.schema.section import Section
 
@@ -50,7 +51,7 @@ class Resolver:
         if node is None:
             return None
         if not isinstance(node.value, str) or not node.value:
-            self.problems.at(node, 'must be a text or { env = "VAR" }')
+            self.problems.at(node, 'must be a text or { env = "VAR" }', Code.WRONG_TYPE)
             return None
         return Secret(node.value)
 
@@ -67,7 +68,7 @@ class Resolver:
             return None
         value = self.env.get(name, "")
         if not value:
-            section.wrong(f"environment variable {name} is not set", "env")
+            section.wrong(f"environment variable {name} is not set", "env", code=Code.UNSET_VARIABLE)
             return None
         return Secret(value)
 

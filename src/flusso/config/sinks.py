@@ -17,7 +17,8 @@ from flusso.config.deployment import (
 from flusso.config.names import sink_flaw
 from flusso.config.plain import read_plain
 from flusso.config.secret import Resolver, Secret, reserved_variable
-from flusso.schema.node import Node, guess
+from flusso.diagnostic import Code
+from flusso.schema.node import Node, did_you_mean
 from flusso.schema.section import Section, read_text
 
 _BY_HAND = ("name", "url", "username", "password", "api_key", "ca", "refresh_interval", "path")
@@ -46,13 +47,13 @@ def read_sinks(root: Section, resolver: Resolver, folder: Path) -> tuple[SinkSet
 def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettings | None:
     problems = resolver.problems
     if (flaw := sink_flaw(name)) is not None:
-        problems.at(node, flaw)
+        problems.at(node, flaw, Code.INVALID_NAME)
     if not isinstance(node.value, dict):
-        problems.at(node, f"a sink is a table, this is {node.kind}")
+        problems.at(node, f"a sink is a table, this is {node.kind}", Code.WRONG_TYPE)
         return None
     kind = node.value.get("type")
     if kind is None:
-        problems.at(node, f'"type" is missing: one of {", ".join(SINKS)}')
+        problems.at(node, f'"type" is missing: one of {", ".join(SINKS)}', Code.MISSING_KEY)
         return None
     match read_text(kind, problems):
         case None:
@@ -67,9 +68,10 @@ def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettin
             section = Section(node, problems, sink_keys("stdout"), _LATER)
             return StdoutSettings(name, **read_plain(section, StdoutSettings, but=_BY_HAND))
         case "elasticsearch":
-            problems.at(kind, "elasticsearch is not supported yet")
+            problems.at(kind, "elasticsearch is not supported yet", Code.UNSUPPORTED)
         case other:
-            problems.at(kind, f'"{other[:60]}" is not one of {", ".join(SINKS)}{guess(other, SINKS)}')
+            message = f'"{other[:60]}" is not one of {", ".join(SINKS)}'
+            problems.at(kind, message, Code.UNKNOWN_WORD, hint=did_you_mean(other, SINKS))
     return None
 
 
@@ -91,9 +93,9 @@ def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -
     username = username or next((url.username for url in urls if url.username), None)
     password = password or next((url.password for url in urls if url.password), None)
     if (username is None) != (password is None):
-        section.wrong("username and password go together: one of them is missing")
+        section.wrong("username and password go together: one of them is missing", code=Code.CONFLICTING_KEYS)
     if api_key is not None and username is not None:
-        section.wrong("takes either api_key or username and password", "api_key")
+        section.wrong("takes either api_key or username and password", "api_key", code=Code.CONFLICTING_KEYS)
     return OpenSearchSettings(
         name=name,
         url=tuple(url.text for url in urls),
@@ -127,13 +129,13 @@ def _urls(name: str, section: Section, resolver: Resolver) -> list[_Url]:
     reserved = reserved_variable(name, "URL")
     if node is not None and isinstance(node.value, list) and resolver.reserved(reserved) is None:
         if not node.value:
-            section.wrong("names no url", "url")
+            section.wrong("names no url", "url", code=Code.EMPTY_LIST)
         secrets = [(item, resolver.resolve(item)) for item in node.value]
     else:
         literal = None if node is not None and isinstance(node.value, list) else node
         secrets = [(node or section.node, resolver.resolve(literal, reserved=reserved))]
         if node is None and secrets[0][1] is None:
-            section.wrong(f'"url" is missing and {reserved} is not set')
+            section.wrong(f'"url" is missing and {reserved} is not set', code=Code.MISSING_KEY)
     found = [_url(item, secret, resolver) for item, secret in secrets if secret is not None]
     return [url for url in found if url is not None]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flusso.diagnostic import Code
 from flusso.schema.model import (
     ColumnFilter,
     Direction,
@@ -18,7 +19,7 @@ from flusso.schema.model import (
     Scalar,
     SoftDelete,
 )
-from flusso.schema.node import Node, Problems, guess
+from flusso.schema.node import Node, Problems, did_you_mean
 from flusso.schema.section import Section, read_choice
 
 _NULL_CHECKS = (FilterOp.IS_NULL, FilterOp.IS_NOT_NULL)
@@ -38,7 +39,7 @@ def _filter(node: Node, problems: Problems) -> Filter | None:
     section = Section(node, problems, ("raw", "column", "op", "value"))
     if "raw" in section:
         if len(list(section)) > 1:
-            section.wrong('"raw" stands alone: it takes no column, op or value')
+            section.wrong('"raw" stands alone: it takes no column, op or value', code=Code.CONFLICTING_KEYS)
         return RawFilter(section.text("raw"))
     section.need("column", "op")
     column = section.name("column")
@@ -51,20 +52,20 @@ def _operands(section: Section, op: FilterOp) -> tuple[Operand, ...]:
     node = section.get("value")
     if op in _NULL_CHECKS:
         if node is not None:
-            section.wrong(f"{op} takes no value", "value")
+            section.wrong(f"{op} takes no value", "value", code=Code.MISPLACED_KEY)
         return ()
     if node is None:
-        section.wrong(f'{op} needs a "value"')
+        section.wrong(f'{op} needs a "value"', code=Code.MISSING_KEY)
         return ()
     if op not in _LISTS and op is not FilterOp.BETWEEN:
         return _scalars([node], op, section.problems)
     if not isinstance(node.value, list):
-        section.wrong(f"{op} takes a list, this is {node.kind}", "value")
+        section.wrong(f"{op} takes a list, this is {node.kind}", "value", code=Code.WRONG_TYPE)
         return ()
     if op is FilterOp.BETWEEN and len(node.value) != 2:
         section.wrong("between takes a list of two: the lowest and the highest", "value")
     if op in _LISTS and not node.value:
-        section.wrong(f"{op} takes a list that is not empty", "value")
+        section.wrong(f"{op} takes a list that is not empty", "value", code=Code.EMPTY_LIST)
     return _scalars(node.value, op, section.problems)
 
 
@@ -75,9 +76,9 @@ def _scalars(nodes: Sequence[Node], op: FilterOp, problems: Problems) -> tuple[O
         if value is None:
             problems.at(node, f"{op} never holds for null: use is_null or is_not_null")
         elif isinstance(value, list | dict):
-            problems.at(node, f"{op} compares with one value, this is {node.kind}")
+            problems.at(node, f"{op} compares with one value, this is {node.kind}", Code.WRONG_TYPE)
         elif op in _PATTERNS and not isinstance(value, str):
-            problems.at(node, f"{op} takes a pattern, this is {node.kind}")
+            problems.at(node, f"{op} takes a pattern, this is {node.kind}", Code.WRONG_TYPE)
         else:
             found.append(value)
     return tuple(found)
@@ -99,7 +100,7 @@ def read_soft_delete(section: Section, fields: Sequence[Field]) -> SoftDelete | 
         return None
     inner = section.inner("soft_delete", ("column", "field", "when"))
     if ("column" in inner) == ("field" in inner):
-        inner.wrong('soft_delete takes either "column" or "field"')
+        inner.wrong('soft_delete takes either "column" or "field"', code=Code.CONFLICTING_KEYS)
     column = inner.name("column") or _column_of(inner, fields)
     return SoftDelete(column, read_filters(inner, "when"))
 
@@ -108,5 +109,10 @@ def _column_of(section: Section, fields: Sequence[Field]) -> str:
     name = section.text("field")
     columns = {item.name: item.column for item in fields if isinstance(item, Scalar)}
     if name and name not in columns:
-        section.wrong(f'there is no scalar field "{name}" at this level{guess(name, columns)}', "field")
+        section.wrong(
+            f'there is no scalar field "{name}" at this level',
+            "field",
+            code=Code.UNKNOWN_FIELD,
+            hint=did_you_mean(name, columns),
+        )
     return columns.get(name, "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flusso.catalog import TableName
+from flusso.diagnostic import Code
 from flusso.schema.conditions import read_filters, read_order_by, read_soft_delete
 from flusso.schema.model import (
     Aggregate,
@@ -23,7 +24,7 @@ from flusso.schema.model import (
     Through,
     Transform,
 )
-from flusso.schema.node import Node, Problems, guess
+from flusso.schema.node import Node, Problems, did_you_mean
 from flusso.schema.rules import (
     AGGREGATE_TAGS,
     JOIN_TAGS,
@@ -58,7 +59,7 @@ def read_fields(section: Section, level: Level) -> tuple[Field, ...]:
     nodes = section.items("fields")
     item = section.get("fields")
     if item is not None and isinstance(item.value, list) and not nodes:
-        section.wrong("there are no fields", "fields")
+        section.wrong("there are no fields", "fields", code=Code.EMPTY_LIST)
     found: list[Field] = []
     lines: dict[str, int] = {}
     for node in nodes:
@@ -66,7 +67,8 @@ def read_fields(section: Section, level: Level) -> tuple[Field, ...]:
         if read is None:
             continue
         if read.name and read.name in lines:
-            section.problems.at(node, f'field "{read.name}" is already defined on line {lines[read.name]}')
+            message = f'field "{read.name}" is already defined on line {lines[read.name]}'
+            section.problems.at(node, message, Code.DUPLICATE_FIELD)
         lines.setdefault(read.name, node.place.line)
         found.append(read)
     return tuple(found)
@@ -92,22 +94,23 @@ def _field(node: Node, problems: Problems, level: Level) -> Field | None:
 def _tag(node: Node, problems: Problems) -> str | None:
     """Find the one type tag of a field, or say what is wrong with it."""
     if not isinstance(node.value, dict):
-        problems.at(node, f"a field is a mapping like {{text: name}}, this is {node.kind}")
+        problems.at(node, f"a field is a mapping like {{text: name}}, this is {node.kind}", Code.WRONG_TYPE)
         return None
     tags = [key for key in node.value if key in TAGS or key in LATER_TAGS]
     if len(tags) > 1:
-        problems.at_key(node.value[tags[1]], f'a field has one type tag: "{tags[0]}" is already there')
+        message = f'a field has one type tag: "{tags[0]}" is already there'
+        problems.at_key(node.value[tags[1]], message, Code.CONFLICTING_KEYS)
         return None
     if not tags:
         first = next(iter(node.value), None)
         if first is None:
-            problems.at(node, "the field is empty")
+            problems.at(node, "the field is empty", Code.MISSING_KEY)
         else:
-            hint = guess(first, (*TAGS, *LATER_TAGS)) or ": a field begins with one, like {text: name}"
-            problems.at_key(node.value[first], f'unknown type tag "{first}"{hint}')
+            hint = did_you_mean(first, (*TAGS, *LATER_TAGS)) or "a field begins with one, like {text: name}"
+            problems.at_key(node.value[first], f'unknown type tag "{first}"', Code.UNKNOWN_TAG, hint=hint)
         return None
     if tags[0] in LATER_TAGS:
-        problems.at_key(node.value[tags[0]], f'type tag "{tags[0]}" is not supported yet')
+        problems.at_key(node.value[tags[0]], f'type tag "{tags[0]}" is not supported yet', Code.UNSUPPORTED)
         return None
     return tags[0]
 
@@ -134,9 +137,9 @@ def _scalar(section: Section, kind: ScalarKind, name: str) -> Scalar:
 def _variants(section: Section) -> tuple[str, ...]:
     variants = section.words("variants")
     if "variants" in section and not section.items("variants"):
-        section.wrong("variants is a list of at least one value", "variants")
+        section.wrong("variants is a list of at least one value", "variants", code=Code.EMPTY_LIST)
     if len(set(variants)) < len(variants):
-        section.wrong("variants names a value twice", "variants")
+        section.wrong("variants names a value twice", "variants", code=Code.DUPLICATE_ITEM)
     return variants
 
 
@@ -174,7 +177,7 @@ def _join(section: Section, kind: JoinKind, name: str, level: Level) -> Join:
 def _aggregate(section: Section, kind: AggregateKind, name: str, level: Level) -> Aggregate:
     section.need("table")
     if ("foreign_key" in section) == ("through" in section):
-        section.wrong(f'{kind} takes either "foreign_key" or "through"')
+        section.wrong(f'{kind} takes either "foreign_key" or "through"', code=Code.CONFLICTING_KEYS)
     if kind is AggregateKind.SUM:
         section.need("column", "value_type")
     key = section.columns("primary_key")

@@ -10,19 +10,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from flusso.errors import Problem
+from flusso.diagnostic import Code, Diagnostic, Excerpt
 
 Plain: TypeAlias = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A line and a column, both counted from 1; line 0 is the file as a whole."""
+    """A line and a column, both counted from 1, and how far it goes; line 0 is the file as a whole."""
 
     line: int
     column: int
+    length: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +54,67 @@ class Node:
                 return "a mapping"
 
 
+class Source(Protocol):
+    """The text of a file, for showing."""
+
+    def excerpt(self, place: Place) -> Excerpt | None:
+        """Give the line of a place with nothing secret in it, or None when there is no such line."""
+        ...
+
+
 @dataclass(slots=True)
 class Problems:
     """What is wrong with one file so far."""
 
     file: str
-    found: list[Problem] = field(default_factory=list)
+    source: Source | None = None
+    found: list[Diagnostic] = field(default_factory=list)
 
-    def add(self, place: Place, path: str, message: str) -> None:
+    def add(
+        self,
+        place: Place,
+        path: str,
+        message: str,
+        code: Code = Code.INVALID_VALUE,
+        *,
+        hint: str | None = None,
+    ) -> None:
         """Note a problem."""
-        self.found.append(Problem(self.file, place.line, place.column, path, message))
+        self.found.append(
+            Diagnostic(
+                code,
+                message,
+                hint,
+                self.file,
+                place.line,
+                place.column,
+                place.length if place.line else 0,
+                path,
+                excerpt=self.source.excerpt(place) if self.source is not None and place.line else None,
+            )
+        )
 
-    def at(self, node: Node, message: str) -> None:
+    def at(
+        self, node: Node, message: str, code: Code = Code.INVALID_VALUE, *, hint: str | None = None
+    ) -> None:
         """Note a problem with a value."""
-        self.add(node.place, node.path, message)
+        self.add(node.place, node.path, message, code, hint=hint)
 
-    def at_key(self, node: Node, message: str) -> None:
+    def at_key(
+        self, node: Node, message: str, code: Code = Code.INVALID_VALUE, *, hint: str | None = None
+    ) -> None:
         """Note a problem with the key that a value has."""
-        self.add(node.key_place or node.place, node.path, message)
+        self.add(node.key_place or node.place, node.path, message, code, hint=hint)
 
-    def in_order(self) -> list[Problem]:
+    def in_order(self) -> list[Diagnostic]:
         """List the problems from the top of the file to its end, each once."""
         return sorted(dict.fromkeys(self.found), key=lambda problem: (problem.line, problem.column))
 
 
-def guess(word: str, known: Iterable[str]) -> str:
-    """End a message about an unknown word with the known one that was probably meant, if any."""
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Give the hint about an unknown word that names the known one that was probably meant, if any."""
     close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return f': did you mean "{close[0]}"?' if close else ""
+    return f'did you mean "{close[0]}"?' if close else None
 
 
 def join_path(path: str, key: str | int) -> str:

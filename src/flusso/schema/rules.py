@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flusso.diagnostic import Code
 from flusso.schema.model import AggregateKind, Columns, JoinKind, Json, ScalarKind
 from flusso.schema.node import Node, Problems
 from flusso.schema.section import Section, read_text, to_json
@@ -106,20 +107,22 @@ def read_field_name(node: Node, problems: Problems, *, is_root: bool) -> str:
     if name is None:
         return ""
     if "." in name:
-        problems.at(node, "a field name has no dot: use object to group fields")
+        problems.at(node, "a field name has no dot: use object to group fields", Code.INVALID_NAME)
     elif name != name.strip():
-        problems.at(node, "a field name neither begins nor ends with a space")
+        problems.at(node, "a field name neither begins nor ends with a space", Code.INVALID_NAME)
     elif len(name.encode()) > _MAX_FIELD_BYTES:
-        problems.at(node, f"a field name has at most {_MAX_FIELD_BYTES} bytes")
+        problems.at(node, f"a field name has at most {_MAX_FIELD_BYTES} bytes", Code.INVALID_NAME)
     elif is_root and name in _METADATA:
-        problems.at(node, f'"{name}" is a name that search servers keep for themselves')
+        problems.at(node, f'"{name}" is a name that search servers keep for themselves', Code.INVALID_NAME)
     return name
 
 
 def check_length(section: Section, key: str, columns: Columns, against: str, other: Columns) -> None:
     """Note a reference that has not as many columns as the key it refers to, when both are known."""
     if columns and other and len(columns) != len(other):
-        section.wrong(f"has {_columns(columns)}, but {against} has {_columns(other)}", key)
+        section.wrong(
+            f"has {_columns(columns)}, but {against} has {_columns(other)}", key, code=Code.KEY_LENGTH
+        )
 
 
 def _columns(columns: Columns) -> str:
@@ -133,7 +136,7 @@ def check_default(node: Node, kind: ScalarKind, problems: Problems) -> None:
     items = node.value if isinstance(node.value, list) else [node]
     for item in items:
         if item.value is not None and not _fits(to_json(item), kind):
-            problems.at(item, f"the default of {kind} cannot be {item.kind}")
+            problems.at(item, f"the default of {kind} cannot be {item.kind}", Code.WRONG_TYPE)
 
 
 def _fits(value: Json, kind: ScalarKind) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import StrEnum
 from typing import TypeVar, cast
 
+from flusso.diagnostic import Code
 from flusso.schema.model import Columns, Json
-from flusso.schema.node import Node, Problems, guess
+from flusso.schema.node import Node, Problems, did_you_mean
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -37,16 +38,17 @@ class Section:
         self.problems = problems
         self._items: dict[str, Node] = {}
         if not isinstance(node.value, dict):
-            problems.at(node, f"must be a mapping, is {node.kind}")
+            problems.at(node, f"must be a mapping, is {node.kind}", Code.WRONG_TYPE)
             return
         refused = refused or {}
         for key, item in node.value.items():
             if key in known:
                 self._items[key] = item
             elif key in refused:
-                problems.at_key(item, refused[key])
+                problems.at_key(item, refused[key], _refusal(refused[key]))
             else:
-                problems.at_key(item, f'unknown key "{key}"{guess(key, known)}')
+                hint = did_you_mean(key, known)
+                problems.at_key(item, f'unknown key "{key}"', Code.UNKNOWN_KEY, hint=hint)
 
     def __contains__(self, key: str) -> bool:
         return key in self._items
@@ -63,15 +65,19 @@ class Section:
         if isinstance(self.node.value, dict):
             for key in keys:
                 if key not in self._items and key not in self.node.value:
-                    self.wrong(f'"{key}" is missing')
+                    self.wrong(f'"{key}" is missing', code=Code.MISSING_KEY)
 
-    def wrong(self, message: str, key: str | None = None) -> None:
+    def wrong(
+        self,
+        message: str,
+        key: str | None = None,
+        *,
+        code: Code = Code.INVALID_VALUE,
+        hint: str | None = None,
+    ) -> None:
         """Note a problem with a key, or with the section as a whole."""
         item = self._items.get(key) if key is not None else None
-        if item is not None:
-            self.problems.at(item, message)
-        else:
-            self.problems.at(self.node, message)
+        self.problems.at(item if item is not None else self.node, message, code, hint=hint)
 
     def text(self, key: str, default: str = "") -> str:
         """Read a text that is not empty."""
@@ -92,10 +98,10 @@ class Section:
             name = read_name(item, self.problems)
             return (name,) if name else default
         if not item.value:
-            self.problems.at(item, "names no column")
+            self.problems.at(item, "names no column", Code.EMPTY_LIST)
         names = [read_name(one, self.problems) for one in item.value]
         if len(set(names)) < len(names):
-            self.problems.at(item, "names a column twice")
+            self.problems.at(item, "names a column twice", Code.DUPLICATE_ITEM)
         return tuple(name or "" for name in names)
 
     def boolean(self, key: str, default: bool) -> bool:
@@ -105,7 +111,7 @@ class Section:
             return default
         if isinstance(item.value, bool):
             return item.value
-        self.problems.at(item, f"must be true or false, is {item.kind}")
+        self.problems.at(item, f"must be true or false, is {item.kind}", Code.WRONG_TYPE)
         return default
 
     def integer(self, key: str, default: int, *, low: int, high: int) -> int:
@@ -115,11 +121,11 @@ class Section:
             return default
         value = item.value
         if isinstance(value, bool) or not isinstance(value, int):
-            self.problems.at(item, f"must be a whole number, is {item.kind}")
+            self.problems.at(item, f"must be a whole number, is {item.kind}", Code.WRONG_TYPE)
         elif value < low:
-            self.problems.at(item, f"must be at least {low}")
+            self.problems.at(item, f"must be at least {low}", Code.OUT_OF_RANGE)
         elif value > high:
-            self.problems.at(item, f"must be at most {high}")
+            self.problems.at(item, f"must be at most {high}", Code.OUT_OF_RANGE)
         else:
             return value
         return default
@@ -131,9 +137,9 @@ class Section:
             return default
         value = item.value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.problems.at(item, f"must be a number, is {item.kind}")
+            self.problems.at(item, f"must be a number, is {item.kind}", Code.WRONG_TYPE)
         elif not low <= value <= high:
-            self.problems.at(item, f"must be between {low:g} and {high:g}")
+            self.problems.at(item, f"must be between {low:g} and {high:g}", Code.OUT_OF_RANGE)
         else:
             return float(value)
         return default
@@ -150,7 +156,7 @@ class Section:
             return []
         if isinstance(item.value, list):
             return item.value
-        self.problems.at(item, f"must be a list, is {item.kind}")
+        self.problems.at(item, f"must be a list, is {item.kind}", Code.WRONG_TYPE)
         return []
 
     def words(self, key: str) -> tuple[str, ...]:
@@ -164,7 +170,7 @@ class Section:
             return {}
         if isinstance(item.value, dict):
             return cast(dict[str, Json], to_json(item))
-        self.problems.at(item, f"must be a mapping, is {item.kind}")
+        self.problems.at(item, f"must be a mapping, is {item.kind}", Code.WRONG_TYPE)
         return {}
 
     def inner(self, key: str, known: Collection[str], refused: Mapping[str, str] | None = None) -> Section:
@@ -173,10 +179,15 @@ class Section:
         return Section(item, self.problems, known, refused)
 
 
+def _refusal(reason: str) -> Code:
+    """Tell what will come from what belongs elsewhere."""
+    return Code.UNSUPPORTED if "not supported" in reason else Code.MISPLACED_KEY
+
+
 def read_text(item: Node, problems: Problems) -> str | None:
     """Read a text that is not empty, or note what it is instead."""
     if not isinstance(item.value, str):
-        problems.at(item, f"must be a text, is {item.kind}")
+        problems.at(item, f"must be a text, is {item.kind}", Code.WRONG_TYPE)
     elif not item.value.strip():
         problems.at(item, "is empty")
     else:
@@ -188,7 +199,9 @@ def read_name(item: Node, problems: Problems) -> str | None:
     """Read a name that Postgres can have, exactly as the catalog writes it."""
     text = read_text(item, problems)
     if text is not None and len(text.encode()) > MAX_NAME_BYTES:
-        problems.at(item, f"is longer than {MAX_NAME_BYTES} bytes, which no name in Postgres is")
+        problems.at(
+            item, f"is longer than {MAX_NAME_BYTES} bytes, which no name in Postgres is", Code.INVALID_NAME
+        )
         return None
     return text
 
@@ -201,7 +214,12 @@ def read_choice(item: Node, kind: type[Choice], problems: Problems) -> Choice | 
     words = [member.value for member in kind]
     if text in words:
         return kind(text)
-    problems.at(item, f'"{text[:60]}" is not one of {", ".join(words)}{guess(text, words)}')
+    problems.at(
+        item,
+        f'"{text[:60]}" is not one of {", ".join(words)}',
+        Code.UNKNOWN_WORD,
+        hint=did_you_mean(text, words),
+    )
     return None
 
 

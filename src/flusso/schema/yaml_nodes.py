@@ -13,6 +13,8 @@ from ruamel.yaml import YAML, nodes
 from ruamel.yaml.error import MarkedYAMLError, StringMark
 from ruamel.yaml.reader import ReaderError
 
+from flusso.diagnostic import Code
+from flusso.schema.excerpt import YamlSource
 from flusso.schema.node import Node, Place, Plain, Problems, join_path, unfit_text
 
 _TAG = "tag:yaml.org,2002:"
@@ -25,29 +27,47 @@ _MAX_DEPTH = 100
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
     """Read one document; what is wrong with it as YAML is added to the problems."""
+    problems.source = YamlSource(text)
     try:
         graph = YAML(typ="rt", pure=True).compose(text)
     except MarkedYAMLError as error:
-        problems.add(_place(error.problem_mark), "", f"not valid YAML: {error.problem or error.context}")
+        said = str(error.problem or error.context)
+        problems.add(
+            _place(error.problem_mark),
+            "",
+            f"not valid YAML: {said}",
+            Code.INVALID_YAML,
+            hint="indent with spaces, not with tabs" if "\\t" in said else None,
+        )
         return None
     except ReaderError as error:
         before = text[: error.position]
         place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        problems.add(place, "", "not valid YAML: a character that YAML does not allow")
+        problems.add(place, "", "not valid YAML: a character that YAML does not allow", Code.INVALID_YAML)
         return None
     except Exception as error:
         # Odd escapes, versions and depths trip the parser over whatever comes first: OverflowError,
         # AssertionError, RecursionError and more. None of that is ours to tell apart.
-        problems.add(Place(1, 1), "", f"not valid YAML ({type(error).__name__})")
+        problems.add(Place(1, 1), "", f"not valid YAML ({type(error).__name__})", Code.INVALID_YAML)
         return None
     if graph is None:
-        problems.add(Place(1, 1), "", "the file is empty")
+        problems.add(Place(1, 1), "", "the file is empty", Code.EMPTY_FILE)
         return None
     return _Converter(problems).convert(graph, "", 0)
 
 
 def _place(mark: StringMark | None) -> Place:
     return Place(mark.line + 1, mark.column + 1) if mark is not None else Place(1, 1)
+
+
+def _span(source: nodes.Node) -> Place:
+    """Give where a node begins, and how long it is when it ends on the same line."""
+    start, end = source.start_mark, source.end_mark
+    if start is None or end is None:
+        return _place(start)
+    is_short = isinstance(source, nodes.ScalarNode) or bool(getattr(source, "flow_style", False))
+    length = end.column - start.column if is_short and end.line == start.line else 1
+    return Place(start.line + 1, start.column + 1, max(1, length))
 
 
 @dataclass(slots=True)
@@ -57,17 +77,18 @@ class _Converter:
     open: set[int] = field(default_factory=set)
 
     def convert(self, source: nodes.Node, path: str, depth: int) -> Node:
-        place = _place(source.start_mark)
+        place = _span(source)
         self.count += 1
         if id(source) in self.open:
-            self.problems.add(place, path, "an alias refers to what it is part of")
+            self.problems.add(place, path, "an alias refers to what it is part of", Code.INVALID_YAML)
             return Node(path, place, None)
         if depth > _MAX_DEPTH or self.count > _MAX_NODES:
             if self.count <= _MAX_NODES + 1:
-                self.problems.add(place, path, "the file is too deep or repeats too much by aliases")
+                message = "the file is too deep or repeats too much by aliases"
+                self.problems.add(place, path, message, Code.INVALID_YAML)
             return Node(path, place, None)
         if not str(source.tag).startswith(_TAG) or str(source.tag).removeprefix(_TAG) not in _CORE:
-            self.problems.add(place, path, "a tag of its own kind is not understood here")
+            self.problems.add(place, path, "a tag of its own kind is not understood here", Code.INVALID_YAML)
         self.open.add(id(source))
         try:
             return Node(path, place, self._value(source, path, place, depth))
@@ -91,9 +112,13 @@ class _Converter:
     def _mapping(self, source: nodes.MappingNode, path: str, depth: int) -> dict[str, Node]:
         found: dict[str, Node] = {}
         for key_source, value_source in source.value:
-            key_place = _place(key_source.start_mark)
+            key_place = _span(key_source)
             if not isinstance(key_source, nodes.ScalarNode):
-                self.problems.add(key_place, path, "a key must be a text")
+                self.problems.add(key_place, path, "a key must be a text", Code.WRONG_TYPE)
+                continue
+            if str(key_source.tag) == f"{_TAG}merge":
+                message = "merge keys (<<) are not understood here: write the keys out"
+                self.problems.add(key_place, path, message, Code.UNSUPPORTED)
                 continue
             key = str(key_source.value)
             own_path = join_path(path, key)
@@ -102,7 +127,8 @@ class _Converter:
                 continue
             if (first := found.get(key)) is not None:
                 line = (first.key_place or first.place).line
-                self.problems.add(key_place, own_path, f"duplicate key, already given on line {line}")
+                message = f"duplicate key, already given on line {line}"
+                self.problems.add(key_place, own_path, message, Code.DUPLICATE_KEY)
                 continue
             found[key] = replace(self.convert(value_source, own_path, depth + 1), key_place=key_place)
         return found

@@ -1,0 +1,212 @@
+"""What keeps a schema from fitting the tables: names, kinds, keys and links, all of it at once.
+
+Pure. Compiling raises with this list; `check` and `run` show it among the rest. What the schema file alone
+can tell is found by `schema/`, before any database is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from flusso.builder.check.kinds import SUMMABLE, are_comparable, fits
+from flusso.builder.check.spot import Spot
+from flusso.builder.statement import INTEGER_KINDS, TEXT_KINDS
+from flusso.catalog import Catalog, Table, TableKind, TableName
+from flusso.diagnostic import Code, Diagnostic
+from flusso.schema.model import (
+    Aggregate,
+    ColumnFilter,
+    Columns,
+    Field,
+    Filter,
+    FilterOp,
+    Group,
+    IndexSchema,
+    Join,
+    JoinKind,
+    Scalar,
+    ScalarKind,
+    SoftDelete,
+    walk,
+)
+
+_REASONS = {
+    TableKind.PARTITIONED: "is a partitioned table, which flusso does not follow yet",
+    TableKind.VIEW: "is a view: its changes are not in the WAL, name its tables",
+    TableKind.MATERIALIZED_VIEW: "is a materialized view: its changes are not in the WAL, name its tables",
+    TableKind.FOREIGN: "is a foreign table: its changes are not in the WAL",
+}
+
+
+def find_problems(index: str, schema: IndexSchema, catalog: Catalog) -> list[Diagnostic]:
+    """List, in the order of the schema, what does not fit the database."""
+    return list(dict.fromkeys(_Checker(catalog).check(schema, Spot(index))))
+
+
+class _Checker:
+    """One walk over the schema with the catalog at hand."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def check(self, schema: IndexSchema, spot: Spot) -> Iterator[Diagnostic]:
+        table = self._catalog.get(schema.table)
+        yield from self._table(schema.table, spot)
+        if table is None:
+            # The branches below have tables of their own to check, only not against this one.
+            for item in walk(schema.fields):
+                if isinstance(item, Join | Aggregate):
+                    yield from self._table(item.table, spot.into(item.name))
+            return
+        key = schema.primary_key or table.primary_key
+        yield from _key(table, schema.primary_key, spot)
+        yield from _rows(table, schema.filters, schema.soft_delete, spot)
+        yield from self._fields(schema.fields, table, key, spot)
+
+    def _table(self, name: TableName, spot: Spot, key: str = "table") -> Iterator[Diagnostic]:
+        table = self._catalog.get(name)
+        if table is None:
+            yield spot.says(
+                Code.MISSING_TABLE, f"table {name} does not exist, or this role may not see it", key=key
+            )
+        elif table.kind in _REASONS:
+            yield spot.says(Code.UNFOLLOWABLE_TABLE, f"{name} {_REASONS[table.kind]}", key=key)
+
+    def _fields(
+        self, fields: Iterable[Field], table: Table, key: Columns, spot: Spot
+    ) -> Iterator[Diagnostic]:
+        for item in fields:
+            inner = spot.into(item.name)
+            if isinstance(item, Scalar):
+                yield from _scalar(item, table, inner)
+            elif isinstance(item, Group):
+                yield from self._fields(item.fields, table, key, inner)
+            else:
+                yield from self._related(item, table, key, inner)
+
+    def _related(
+        self, item: Join | Aggregate, parent: Table, parent_key: Columns, spot: Spot
+    ) -> Iterator[Diagnostic]:
+        yield from self._table(item.table, spot)
+        table = self._catalog.get(item.table)
+        if table is None:
+            return
+        key = item.primary_key or table.primary_key
+        yield from _key(table, item.primary_key, spot)
+        yield from self._link(item, table, key, parent, parent_key, spot)
+        yield from _rows(table, item.filters, item.soft_delete, spot)
+        if isinstance(item, Join):
+            for place, entry in enumerate(item.order_by):
+                yield from _missing(table, (entry.column,), spot, f"order_by[{place}].column")
+            yield from self._fields(item.fields, table, key, spot)
+        elif item.column is not None:
+            yield from _sum(item, table, spot)
+
+    def _link(
+        self,
+        item: Join | Aggregate,
+        table: Table,
+        key: Columns,
+        parent: Table,
+        parent_key: Columns,
+        spot: Spot,
+    ) -> Iterator[Diagnostic]:
+        if item.through is not None:
+            yield from self._table(item.through.table, spot, "through.table")
+            junction = self._catalog.get(item.through.table)
+            if junction is not None:
+                left, right = item.through.left_key, item.through.right_key
+                yield from _pairs(junction, left, parent, parent_key, spot, "through.left_key")
+                yield from _pairs(junction, right, table, key, spot, "through.right_key")
+        elif isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
+            yield from _pairs(parent, item.column, table, key, spot, "column")
+        else:
+            yield from _pairs(table, item.foreign_key, parent, parent_key, spot, "foreign_key")
+
+
+def _key(table: Table, declared: Columns, spot: Spot) -> Iterator[Diagnostic]:
+    if not declared and not table.primary_key:
+        message = f"table {table.name} has no primary key: declare primary_key"
+        yield spot.says(Code.MISSING_PRIMARY_KEY, message, key="table")
+    yield from _missing(table, declared, spot, "primary_key")
+    for name in declared or table.primary_key:
+        if name in table.columns and table.columns[name].is_array:
+            message = f'column "{name}" of {table.name} is an array, which cannot be a key here'
+            yield spot.says(Code.UNFIT_KEY, message, key="primary_key")
+
+
+def _missing(table: Table, names: Iterable[str], spot: Spot, key: str) -> Iterator[Diagnostic]:
+    for name in names:
+        if name not in table.columns:
+            yield spot.says(Code.MISSING_COLUMN, f'table {table.name} has no column "{name}"', key=key)
+
+
+def _pairs(
+    left: Table, names: Columns, right: Table, right_names: Columns, spot: Spot, key: str
+) -> Iterator[Diagnostic]:
+    missing = [*_missing(left, names, spot, key), *_missing(right, right_names, spot, "primary_key")]
+    yield from missing
+    if missing or not right_names:
+        return
+    if len(names) != len(right_names):
+        message = (
+            f"{_list(names)} of {left.name} has {len(names)} columns and the key it refers to, "
+            f"{_list(right_names)} of {right.name}, {len(right_names)}"
+        )
+        yield spot.says(Code.KEY_LENGTH, message, key=key)
+        return
+    for name, other in zip(names, right_names, strict=True):
+        one, two = left.columns[name], right.columns[other]
+        if not are_comparable(one, two):
+            message = (
+                f'column "{name}" of {left.name} is {one.type} and cannot be compared with '
+                f'"{other}" of {right.name}, which is {two.type}'
+            )
+            yield spot.says(Code.UNFIT_LINK, message, key=key)
+
+
+def _rows(
+    table: Table, filters: Sequence[Filter], soft_delete: SoftDelete | None, spot: Spot
+) -> Iterator[Diagnostic]:
+    every = [(f"filters[{place}]", item) for place, item in enumerate(filters)]
+    if soft_delete is not None:
+        yield from _missing(table, (soft_delete.column,), spot, "soft_delete")
+        every += [(f"soft_delete.when[{place}]", item) for place, item in enumerate(soft_delete.when)]
+    for key, item in every:
+        if not isinstance(item, ColumnFilter):
+            continue
+        yield from _missing(table, (item.column,), spot, f"{key}.column")
+        column = table.columns.get(item.column)
+        if column is not None and column.is_array and item.op in (FilterOp.IN, FilterOp.NOT_IN):
+            message = f'column "{item.column}" of {table.name} is an array: {item.op} does not fit it'
+            yield spot.says(Code.UNFIT_FILTER, message, key=f"{key}.op")
+
+
+def _scalar(item: Scalar, table: Table, spot: Spot) -> Iterator[Diagnostic]:
+    column = table.columns.get(item.column)
+    if column is None:
+        yield from _missing(table, (item.column,), spot, "column")
+        return
+    if not fits(column, item.kind):
+        message = f'column "{item.column}" of {table.name} is {column.type}, not fit for {item.kind}'
+        yield spot.says(Code.UNFIT_TYPE, message)
+    if item.transforms and item.kind not in TEXT_KINDS:
+        yield spot.says(Code.MISPLACED_KEY, f"transforms are for text, not for {item.kind}", key="transforms")
+
+
+def _sum(item: Aggregate, table: Table, spot: Spot) -> Iterator[Diagnostic]:
+    column = table.columns.get(item.column or "")
+    if column is None:
+        yield from _missing(table, (item.column or "",), spot, "column")
+    elif column.is_array or column.base not in SUMMABLE:
+        message = f'column "{item.column}" of {table.name} is {column.type}: it has no sum'
+        yield spot.says(Code.UNFIT_TYPE, message, key="column")
+    elif item.value_type is not None and item.value_type not in _SUM_KINDS:
+        yield spot.says(Code.UNFIT_TYPE, f"a sum is a number, not {item.value_type}", key="value_type")
+
+
+_SUM_KINDS = INTEGER_KINDS | {ScalarKind.FLOAT, ScalarKind.DOUBLE, ScalarKind.DECIMAL}
+
+
+def _list(names: Columns) -> str:
+    return "(" + ", ".join(names) + ")"

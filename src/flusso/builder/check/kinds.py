@@ -1,0 +1,50 @@
+"""Which Postgres types fit which declared kinds, and which can be compared with each other. Pure tables."""
+
+from __future__ import annotations
+
+from flusso.builder.statement import TEXT_KINDS
+from flusso.catalog import Column
+from flusso.schema.model import ScalarKind
+
+_INTEGERS = ("int2", "int4", "int8")
+NUMBERS = (*_INTEGERS, "numeric", "float4", "float8")
+SUMMABLE = (*NUMBERS, "money")
+_FITTING: dict[ScalarKind, tuple[str, ...]] = {
+    ScalarKind.UUID: ("uuid",),
+    ScalarKind.BOOLEAN: ("bool",),
+    ScalarKind.SHORT: ("int2",),
+    ScalarKind.INTEGER: ("int2", "int4"),
+    ScalarKind.LONG: _INTEGERS,
+    ScalarKind.FLOAT: NUMBERS,
+    ScalarKind.DOUBLE: NUMBERS,
+    ScalarKind.DECIMAL: (*_INTEGERS, "numeric", "money"),
+    ScalarKind.DATE: ("date",),
+    ScalarKind.TIMESTAMP: ("timestamp", "timestamptz", "time", "timetz"),
+    ScalarKind.BINARY: ("bytea",),
+    ScalarKind.JSON: ("json", "jsonb"),
+}
+_NO_TEXT = frozenset(
+    {"json", "jsonb", "bytea", "float4", "float8", "money", "date", "timestamp", "timestamptz"}
+)
+_FAMILIES = (
+    NUMBERS,
+    ("text", "varchar", "bpchar", "name", "citext"),
+    ("timestamp", "timestamptz", "date"),
+)
+
+
+def fits(column: Column, kind: ScalarKind) -> bool:
+    """Say whether a column can fill a field of this kind; an array counts by its element."""
+    return column.base not in _NO_TEXT if kind in TEXT_KINDS else column.base in _FITTING[kind]
+
+
+def fitting_kinds(column: Column) -> list[ScalarKind]:
+    """Name the kinds that a column could fill."""
+    return [kind for kind in ScalarKind if fits(column, kind)]
+
+
+def are_comparable(one: Column, two: Column) -> bool:
+    """Say whether a reference can be compared with the key it refers to."""
+    if one.type == two.type:
+        return True
+    return one.is_array == two.is_array and any(one.base in f and two.base in f for f in _FAMILIES)

@@ -1,0 +1,134 @@
+"""One thing that is wrong, or worth knowing, before anything runs: what, how bad, where, and what to do.
+
+Everybody who looks for mistakes gives these: the readers of the files, the check against the database, the
+look at the server. The command line prints them all the same way. The codes are part of what users may rely
+on (`check --format json`): a code is never renamed and never changes how bad it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How bad it is: an error keeps flusso from running, a warning does not, a note only tells."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Code(StrEnum):
+    """Every kind of finding. docs/guides/diagnostics.md has a line for each."""
+
+    # A file as a whole.
+    UNREADABLE_FILE = "unreadable-file"
+    NOT_UTF8 = "not-utf8"
+    EMPTY_FILE = "empty-file"
+    INVALID_TOML = "invalid-toml"
+    INVALID_YAML = "invalid-yaml"
+
+    # A key or a value of a file.
+    DUPLICATE_KEY = "duplicate-key"
+    UNKNOWN_KEY = "unknown-key"
+    MISPLACED_KEY = "misplaced-key"
+    MISSING_KEY = "missing-key"
+    CONFLICTING_KEYS = "conflicting-keys"
+    UNSUPPORTED = "unsupported"
+    WRONG_TYPE = "wrong-type"
+    INVALID_VALUE = "invalid-value"
+    OUT_OF_RANGE = "out-of-range"
+    UNKNOWN_WORD = "unknown-word"
+    INVALID_NAME = "invalid-name"
+    EMPTY_LIST = "empty-list"
+    DUPLICATE_ITEM = "duplicate-item"
+
+    # A deployment.
+    DUPLICATE_INDEX = "duplicate-index"
+    NO_INDEX = "no-index"
+    UNKNOWN_SINK = "unknown-sink"
+    UNSET_VARIABLE = "unset-variable"
+
+    # A schema.
+    UNKNOWN_TAG = "unknown-tag"
+    DUPLICATE_FIELD = "duplicate-field"
+    UNKNOWN_FIELD = "unknown-field"
+    KEY_LENGTH = "key-length"
+    UNKNOWN_ANALYZER = "unknown-analyzer"
+
+    # A schema against the database.
+    MISSING_TABLE = "missing-table"
+    UNFOLLOWABLE_TABLE = "unfollowable-table"
+    MISSING_COLUMN = "missing-column"
+    MISSING_PRIMARY_KEY = "missing-primary-key"
+    UNFIT_KEY = "unfit-key"
+    UNFIT_TYPE = "unfit-type"
+    UNFIT_LINK = "unfit-link"
+    UNFIT_FILTER = "unfit-filter"
+
+    # The server.
+    SOURCE_UNAVAILABLE = "source-unavailable"
+    SOURCE_REFUSED = "source-refused"
+
+    @property
+    def severity(self) -> Severity:
+        """Say how bad a finding of this kind is."""
+        return _SEVERITIES.get(self, Severity.ERROR)
+
+
+_SEVERITIES: dict[Code, Severity] = {}
+"""Of those that are not errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The line of a file that a finding is about, without secrets, and the part to point at, from 0."""
+
+    text: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding. Lines and columns count from 1; line 0 means the file as a whole, or no file."""
+
+    code: Code
+    message: str
+    hint: str | None = None
+    """What mends it: an edit or a statement."""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    length: int = 0
+    path: str = ""
+    """The place in the file's own terms, `fields[2].limit`; of a finding in the database that has no line
+    yet, the key of its field that is to blame."""
+    index: str = ""
+    field: str = ""
+    """Dotted name in the document."""
+    excerpt: Excerpt | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """Say how bad it is."""
+        return self.code.severity
+
+    @property
+    def where(self) -> str:
+        """Name the place in a few words; empty when there is none."""
+        if self.line:
+            return f"{self.file}:{self.line}:{self.column}"
+        return self.file
+
+    def __str__(self) -> str:
+        parts = [
+            self.where,
+            f'index "{self.index}"' if self.index else "",
+            f'field "{self.field}"' if self.field else "",
+            self.path if not self.index else "",
+            self.message,
+            self.hint or "",
+        ]
+        return ": ".join(part for part in parts if part)
