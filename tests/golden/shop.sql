@@ -5,7 +5,7 @@ select t0."id"::text,
     lower(btrim(t0."name"::text)) as "name",
     coalesce(to_json(t0."email"), '"none"'::json) as "email",
     case when t0."created" >= '0001-01-01 00:00:00+00' and t0."created" < '10000-01-01 00:00:00+00' then replace(left(t0."created"::text, -3), ' ', 'T') || 'Z' end as "created",
-    case when t0."score" > '-Infinity' and t0."score" < 'Infinity' then t0."score" end as "score",
+    case when t0."score" between '-1.7976931348623157e308' and '1.7976931348623157e308' then t0."score" end as "score",
     (select row_to_json(d.*) from (select
       replace(encode(t0."avatar", 'base64'), chr(10), '') as "bytes") as d) as "picture",
     (select row_to_json(d.*) from (select
@@ -13,7 +13,7 @@ select t0."id"::text,
       from "public"."countries" as t1
       where t1."code" = t0."country") as d) as "country",
     array(select row_to_json(d.*) from (select
-      case when t2."total" > '-Infinity' and t2."total" < 'Infinity' then t2."total" end as "total",
+      case when t2."total" between '-1.7976931348623157e308' and '1.7976931348623157e308' then case when scale(t2."total") > 680 then to_json(t2."total"::text) else to_json(t2."total") end end as "total",
       array(select row_to_json(d.*) from (select
         t3."sku" as "sku"
         from (select * from "public"."items" where (qty > 0
@@ -38,7 +38,7 @@ select t0."id"::text,
     (select count(*)
       from "public"."orders" as t7
       where t7."user_id" = t0."id") as "order_count",
-    (select case when s.v > '-Infinity' and s.v < 'Infinity' then s.v end from (select sum(t8."total") as v
+    (select case when s.v between '-1.7976931348623157e308' and '1.7976931348623157e308' then case when scale(s.v) > 680 then to_json(s.v::text) else to_json(s.v) end end from (select sum(t8."total") as v
       from "public"."orders" as t8
       where t8."user_id" = t0."id") as s) as "spent") as d)
 from "public"."users" as t0
@@ -51,7 +51,7 @@ select t0."id"::text,
     lower(btrim(t0."name"::text)) as "name",
     coalesce(to_json(t0."email"), '"none"'::json) as "email",
     case when t0."created" >= '0001-01-01 00:00:00+00' and t0."created" < '10000-01-01 00:00:00+00' then replace(left(t0."created"::text, -3), ' ', 'T') || 'Z' end as "created",
-    case when t0."score" > '-Infinity' and t0."score" < 'Infinity' then t0."score" end as "score",
+    case when t0."score" between '-1.7976931348623157e308' and '1.7976931348623157e308' then t0."score" end as "score",
     (select row_to_json(d.*) from (select
       replace(encode(t0."avatar", 'base64'), chr(10), '') as "bytes") as d) as "picture",
     (select row_to_json(d.*) from (select
@@ -59,7 +59,7 @@ select t0."id"::text,
       from "public"."countries" as t1
       where t1."code" = t0."country") as d) as "country",
     array(select row_to_json(d.*) from (select
-      case when t2."total" > '-Infinity' and t2."total" < 'Infinity' then t2."total" end as "total",
+      case when t2."total" between '-1.7976931348623157e308' and '1.7976931348623157e308' then case when scale(t2."total") > 680 then to_json(t2."total"::text) else to_json(t2."total") end end as "total",
       array(select row_to_json(d.*) from (select
         t3."sku" as "sku"
         from (select * from "public"."items" where (qty > 0
@@ -84,7 +84,7 @@ select t0."id"::text,
     (select count(*)
       from "public"."orders" as t7
       where t7."user_id" = t0."id") as "order_count",
-    (select case when s.v > '-Infinity' and s.v < 'Infinity' then s.v end from (select sum(t8."total") as v
+    (select case when s.v between '-1.7976931348623157e308' and '1.7976931348623157e308' then case when scale(s.v) > 680 then to_json(s.v::text) else to_json(s.v) end end from (select sum(t8."total") as v
       from "public"."orders" as t8
       where t8."user_id" = t0."id") as s) as "spent") as d)
 from "public"."users" as t0

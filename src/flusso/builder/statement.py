@@ -20,7 +20,7 @@ from flusso.builder.conditions import Operands, select_rows
 from flusso.builder.keys import columns_of, join_keys, match_keys, select_texts
 from flusso.catalog import Catalog, Column, Table
 from flusso.postgres.identifiers import literal, quote, quote_table
-from flusso.postgres.values import render
+from flusso.postgres.values import INTEGER_KINDS, render
 from flusso.schema.model import (
     Aggregate,
     AggregateKind,
@@ -37,8 +37,6 @@ from flusso.schema.model import (
     Transform,
 )
 
-TEXT_KINDS = frozenset({ScalarKind.TEXT, ScalarKind.IDENTIFIER, ScalarKind.KEYWORD, ScalarKind.ENUM})
-INTEGER_KINDS = frozenset({ScalarKind.SHORT, ScalarKind.INTEGER, ScalarKind.LONG})
 _FUNCTIONS = {Transform.LOWERCASE: "lower", Transform.TRIM: "btrim"}
 _MAX_ALIAS_BYTES = 63
 _SUMS = {"int2": "int8", "int4": "int8", "int8": "numeric", "money": "numeric"}
@@ -184,7 +182,7 @@ def _scalar(item: Scalar, level: _Level) -> str:
     return render(
         level.table.columns[item.column],
         f"{level.alias}.{quote(item.column)}",
-        as_text=item.kind in TEXT_KINDS,
+        item.kind,
         functions=[_FUNCTIONS[transform] for transform in item.transforms],
         default=None
         if item.default is None
@@ -200,7 +198,7 @@ def _sum(item: Aggregate, level: _Level, rows: str) -> str:
     total = f"sum({name}::numeric)" if column.base == "money" else f"sum({name})"
     if item.value_type in INTEGER_KINDS and column.base not in ("int2", "int4", "int8"):
         total = f"round({total})"
-    value = render(Column(item.name, base, base), "s.v")
+    value = render(Column(item.name, base, base), "s.v", item.value_type or ScalarKind.DOUBLE)
     if value == "s.v":
         return f"(select {total}{rows})"
     return f"(select {value} from (select {total} as v{rows}) as s)"

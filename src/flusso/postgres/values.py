@@ -1,8 +1,9 @@
 """How a column's value is written in SQL so that its JSON is what the schema promises.
 
-Pure: names a column and its type, gives an expression. The builder puts it where `row_to_json` meets
-it, so a plain column stays plain wherever Postgres's own JSON is right already: integers, booleans,
-strings, uuids. What JSON or an index cannot hold (NaN, infinity, years outside 1 to 9999) becomes null.
+Pure: takes a column, its type and the kind it is declared as, gives an expression. The builder puts it where
+`row_to_json` meets it, so a plain column stays plain wherever Postgres's own JSON is right already. What
+neither JSON nor an index can hold becomes null or a string, never a refused document; `docs/guides/types.md`
+is the table of it.
 
 Relies on the session that `connect` pins: ISO dates, UTC, hex bytea.
 """
@@ -13,29 +14,50 @@ from collections.abc import Sequence
 
 from flusso.catalog import Column
 from flusso.postgres.identifiers import literal
+from flusso.schema.model import ScalarKind
 
-_NO_STRINGS = frozenset({"bool", "int2", "int4", "int8", "numeric", "bpchar"})
-"""Types whose own JSON is not the string wanted: numbers, and text padded with blanks."""
-_FINITE = frozenset({"float4", "float8", "numeric"})
+TEXT_KINDS = frozenset({ScalarKind.TEXT, ScalarKind.IDENTIFIER, ScalarKind.KEYWORD, ScalarKind.ENUM})
+INTEGER_KINDS = frozenset({ScalarKind.SHORT, ScalarKind.INTEGER, ScalarKind.LONG})
+
+_INTEGERS = ("int2", "int4", "int8")
+_NUMBERS = (*_INTEGERS, "numeric", "float4", "float8")
+
+_STRINGS = frozenset({"text", "varchar", "name", "uuid", "inet"})
+"""Types whose own JSON is the string wanted. For `inet` a cast would add the length of the mask."""
 _SAME_AS_OUTPUT = frozenset(
     {"int2", "int4", "int8", "text", "varchar", "uuid", "numeric", "date", "timestamp", "timestamptz"}
 )
+
+_DOUBLE = "1.7976931348623157e308"
+_FLOAT = "3.4028234663852886e38"
+_LIMITS = {
+    ScalarKind.SHORT: ("-32768", "32767"),
+    ScalarKind.INTEGER: ("-2147483648", "2147483647"),
+    ScalarKind.LONG: ("-9223372036854775808", "9223372036854775807"),
+    ScalarKind.FLOAT: (f"-{_FLOAT}", _FLOAT),
+}
+"""The least and the greatest number that an index takes for a kind; a double's for those not named."""
+_LONG_AS_FLOAT = "9223372036854774784"
+"""The greatest double that is a long: the greatest long itself would be rounded up and out."""
+_WIDTHS = {"int2": 2, "int4": 4, "int8": 8}
+_KIND_WIDTHS = {ScalarKind.SHORT: 2, ScalarKind.INTEGER: 4}
+_MAX_SCALE = 680
+"""A search server reads no number of more than 1,000 characters; 309 of them may stand before the point."""
 
 
 def render(
     column: Column,
     expression: str,
+    kind: ScalarKind,
     *,
-    as_text: bool = False,
     functions: Sequence[str] = (),
     default: str | None = None,
 ) -> str:
-    """Give the expression whose JSON is the documented one.
+    """Give the expression whose JSON is the documented one for a column of this type, declared so.
 
-    `as_text` makes a string of any type; `functions` are applied to that string in order; `default`
-    is JSON text for a null.
+    `functions` are applied to a text in order; `default` is JSON text for a null.
     """
-    rendered = _render_value(column, expression, as_text, functions)
+    rendered = _render_value(column, expression, kind, functions)
     if default is None:
         return rendered
     return f"coalesce(to_json({rendered}), {literal(default).strip()}::json)"
@@ -60,38 +82,49 @@ def operator(column: Column, symbol: str) -> str:
     return symbol
 
 
-def _render_value(column: Column, expression: str, as_text: bool, functions: Sequence[str]) -> str:
+def _render_value(column: Column, expression: str, kind: ScalarKind, functions: Sequence[str]) -> str:
     if not column.is_array:
-        return _render_single(column, expression, as_text, functions)
-    element = _render_single(column, "u.e", as_text, functions)
+        return _render_single(column, expression, kind, functions)
+    element = _render_single(column, "u.e", kind, functions)
+    # An index sees all dimensions as one, and only one can be taken apart and put together again.
+    flat = f"array(select {element} from unnest({expression}) with ordinality as u(e, n) order by u.n)"
     if element == "u.e":
-        return expression
-    return (
-        f"case when {expression} is not null then array("
-        f"select {element} from unnest({expression}) with ordinality as u(e, n) order by u.n) end"
-    )
+        return f"case when array_ndims({expression}) > 1 then {flat} else {expression} end"
+    return f"case when {expression} is not null then {flat} end"
 
 
-def _render_single(column: Column, expression: str, as_text: bool, functions: Sequence[str]) -> str:
-    if not as_text:
-        return _render_plain(column.base, expression)
-    rendered = expression
-    # A type from outside pg_catalog may bring a cast to json of its own, which row_to_json would use.
-    is_foreign = "." in column.type and not column.is_enum
-    if functions or is_foreign or column.base in _NO_STRINGS:
-        rendered = f"{expression}::text"
-    for function in functions:
-        rendered = f"{function}({rendered})"
-    return rendered
+def _render_single(column: Column, x: str, kind: ScalarKind, functions: Sequence[str]) -> str:
+    if kind in TEXT_KINDS:
+        rendered = x if not functions and (column.base in _STRINGS or column.is_enum) else f"{x}::text"
+        for function in functions:
+            rendered = f"{function}({rendered})"
+        return rendered
+    if column.base == "money":
+        return f"{x}::numeric"
+    if column.base in _NUMBERS:
+        return _render_number(column.base, x, kind)
+    return _render_other(column.base, x)
 
 
-def _render_plain(base: str, x: str) -> str:
-    # NaN sorts above infinity, so the two comparisons leave out all three.
-    if base in _FINITE:
-        return f"case when {x} > '-Infinity' and {x} < 'Infinity' then {x} end"
+def _render_number(base: str, x: str, kind: ScalarKind) -> str:
+    if _WIDTHS.get(base, 9) <= _KIND_WIDTHS.get(kind, 8):
+        return x
+    least, greatest = _LIMITS.get(kind, (f"-{_DOUBLE}", _DOUBLE))
+    rendered = x
+    if kind in INTEGER_KINDS:
+        if base in ("float4", "float8") and kind is ScalarKind.LONG:
+            greatest = _LONG_AS_FLOAT
+        rendered = x if base in _INTEGERS else f"{x}::int8"
+    elif base == "float4":
+        least, greatest = f"-{_FLOAT}", _FLOAT  # a greater literal would not be a float4
+    elif base == "numeric":
+        rendered = f"case when scale({x}) > {_MAX_SCALE} then to_json({x}::text) else to_json({x}) end"
+    # Infinity lies beyond the greatest, and NaN sorts above infinity.
+    return f"case when {x} between '{least}' and '{greatest}' then {rendered} end"
+
+
+def _render_other(base: str, x: str) -> str:
     match base:
-        case "money":
-            return f"{x}::numeric"
         case "date" | "timestamp":
             return f"case when {x} >= '0001-01-01' and {x} < '10000-01-01' then {x} end"
         case "timestamptz":

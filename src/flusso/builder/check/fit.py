@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from flusso.builder.check.kinds import SUMMABLE, are_comparable, fits
 from flusso.builder.check.spot import Spot
-from flusso.builder.statement import INTEGER_KINDS, TEXT_KINDS
 from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.diagnostic import Code, Diagnostic
+from flusso.postgres.values import INTEGER_KINDS, TEXT_KINDS
 from flusso.schema.model import (
     Aggregate,
     ColumnFilter,

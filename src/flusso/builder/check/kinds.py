@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flusso.builder.statement import TEXT_KINDS
 from flusso.catalog import Column
+from flusso.postgres.values import TEXT_KINDS
 from flusso.schema.model import ScalarKind
 
 _INTEGERS = ("int2", "int4", "int8")
@@ -23,9 +23,6 @@ _FITTING: dict[ScalarKind, tuple[str, ...]] = {
     ScalarKind.BINARY: ("bytea",),
     ScalarKind.JSON: ("json", "jsonb"),
 }
-_NO_TEXT = frozenset(
-    {"json", "jsonb", "bytea", "float4", "float8", "money", "date", "timestamp", "timestamptz"}
-)
 _FAMILIES = (
     NUMBERS,
     ("text", "varchar", "bpchar", "name", "citext"),
@@ -34,8 +31,8 @@ _FAMILIES = (
 
 
 def fits(column: Column, kind: ScalarKind) -> bool:
-    """Say whether a column can fill a field of this kind; an array counts by its element."""
-    return column.base not in _NO_TEXT if kind in TEXT_KINDS else column.base in _FITTING[kind]
+    """Say whether a column can fill a field of this kind; an array counts by its element. Any type has a text."""
+    return kind in TEXT_KINDS or column.base in _FITTING[kind]
 
 
 def fitting_kinds(column: Column) -> list[ScalarKind]:
