@@ -28,6 +28,7 @@ from flusso.config.deployment import (
     StdoutSettings,
 )
 from flusso.config.load import load_deployment
+from flusso.diagnostic import Code
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import IndexSchema, tables_of
 from flusso.schema.parse import parse_schema
@@ -156,6 +157,14 @@ def test_the_exit_codes_in_the_readme_are_those_of_the_errors() -> None:
     branches: list[type[errors.FlussoError]] = [errors.FlussoError, *errors.FlussoError.__subclasses__()]
     rows = {(int(row[0]), _plain(row[1])) for row in _table("exit codes")}
     assert rows == {(0, "")} | {(branch.exit_code, branch.__name__) for branch in branches}
+
+
+def test_the_guide_lists_every_code_of_a_finding_with_its_severity() -> None:
+    page = (ROOT / "docs" / "guides" / "diagnostics.md").read_text()
+    found = re.search(r"<!-- table: codes -->\n((?:\|.*\n)+)", page)
+    assert found
+    rows = [(_plain(row[0]), row[1]) for row in _rows(found[1])]
+    assert rows == [(code.value, code.severity.value) for code in Code]
 
 
 # Configuration

@@ -66,10 +66,17 @@ class Code(StrEnum):
     UNFIT_TYPE = "unfit-type"
     UNFIT_LINK = "unfit-link"
     UNFIT_FILTER = "unfit-filter"
+    BLIND_RELATION = "blind-relation"
 
     # The server.
     SOURCE_UNAVAILABLE = "source-unavailable"
     SOURCE_REFUSED = "source-refused"
+    OLD_SERVER = "old-server"
+    WAL_LEVEL = "wal-level"
+    IN_RECOVERY = "in-recovery"
+    REPLICATION_ROLE = "replication-role"
+    NO_FREE_SLOT = "no-free-slot"
+    NO_FREE_SENDER = "no-free-sender"
 
     @property
     def severity(self) -> Severity:
@@ -77,7 +84,10 @@ class Code(StrEnum):
         return _SEVERITIES.get(self, Severity.ERROR)
 
 
-_SEVERITIES: dict[Code, Severity] = {}
+_SEVERITIES = dict.fromkeys(
+    (Code.BLIND_RELATION, Code.NO_FREE_SLOT, Code.NO_FREE_SENDER),
+    Severity.WARNING,
+)
 """Of those that are not errors."""
 
 

@@ -5,6 +5,7 @@ import pytest
 from fix_postgres import Database
 from flusso.capture.prerequisites import inspect_prerequisites
 from flusso.demo.server import create_server
+from flusso.diagnostic import Code, Severity
 from flusso.postgres.connect import Dsn, connect
 
 pytestmark = pytest.mark.postgres
@@ -23,7 +24,7 @@ def test_a_role_that_may_not_replicate_is_an_error_with_its_remedy(database: Dat
             (finding,) = inspect_prerequisites(conn)
     finally:
         database.execute(f"drop role {role}")
-    assert (finding.name, finding.is_error) == ("replication_role", True)
+    assert finding.code is Code.REPLICATION_ROLE
     assert finding.hint == f'alter role "{role}" replication'
 
 
@@ -31,7 +32,7 @@ def test_a_server_without_logical_wal_and_free_places_is_told_so() -> None:
     server = create_server(18, wal_level="replica", max_replication_slots="0")
     try:
         with connect(Dsn(server.dsn())) as conn:
-            found = {finding.name: finding.is_error for finding in inspect_prerequisites(conn)}
+            found = {finding.code: finding.severity for finding in inspect_prerequisites(conn)}
     finally:
         server.remove()
-    assert found == {"wal_level": True, "free_slots": False}
+    assert found == {Code.WAL_LEVEL: Severity.ERROR, Code.NO_FREE_SLOT: Severity.WARNING}

@@ -54,7 +54,10 @@ def test_check_names_what_is_wrong_and_ends_with_1(database18: Database, tmp_pat
     deployment = Deployment(tmp_path, database18)
     done = deployment.call("check", "--format", "json")
     assert done.returncode == 1
-    assert any(found["level"] == "error" and "tags" in found["message"] for found in json.loads(done.stdout))
+    assert any(
+        found["code"] == "missing-table" and "tags" in found["message"]
+        for found in json.loads(done.stdout)["findings"]
+    )
     assert deployment.call("check", "--offline").returncode == 0
     assert deployment.call("run", "--once").returncode == 2
 
@@ -64,12 +67,12 @@ def test_check_names_blind_relations_with_the_sql_that_mends_them(
 ) -> None:
     create_market(database18, users=3)
     database18.execute("alter table orders replica identity default")
-    found = json.loads(Deployment(tmp_path, database18).call("check", "--format", "json").stdout)
+    found = json.loads(Deployment(tmp_path, database18).call("check", "--format", "json").stdout)["findings"]
     hints = [finding["hint"] for finding in found if finding["code"] == "blind-relation"]
     assert hints
     for hint in set(hints):
         database18.execute(hint)
-    found = json.loads(Deployment(tmp_path, database18).call("check", "--format", "json").stdout)
+    found = json.loads(Deployment(tmp_path, database18).call("check", "--format", "json").stdout)["findings"]
     assert "blind-relation" not in {finding["code"] for finding in found}
 
 

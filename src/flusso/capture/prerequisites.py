@@ -5,8 +5,7 @@ Shown by `check` and looked at before a pipeline starts. Finds, never changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from flusso.diagnostic import Code, Diagnostic
 from flusso.postgres.connect import Connection, translated
 
 _OLDEST_SERVER = 140000
@@ -23,66 +22,54 @@ select current_setting('wal_level'),
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is not as it should be. An error keeps flusso from running, a warning does not."""
-
-    name: str
-    is_error: bool
-    message: str
-    hint: str
-
-
-def inspect_prerequisites(conn: Connection) -> list[Finding]:
+def inspect_prerequisites(conn: Connection) -> list[Diagnostic]:
     """Look at version, settings, role and free places; an empty list means all is well."""
     with translated("cannot read the server's settings"):
         row = conn.execute(_FACTS).fetchone()
     assert row is not None
     wal_level, is_standby, may_replicate, role, slots, slots_used, senders, senders_used = row
     version = conn.info.server_version
-    findings: list[Finding] = []
+    findings: list[Diagnostic] = []
 
-    def note(is_wrong: bool, name: str, message: str, hint: str, *, is_error: bool = True) -> None:
+    def note(is_wrong: bool, code: Code, message: str, hint: str) -> None:
         if is_wrong:
-            findings.append(Finding(name, is_error, message, hint))
+            findings.append(Diagnostic(code, message, hint))
 
     note(
         version < _OLDEST_SERVER,
-        "server_version",
+        Code.OLD_SERVER,
         f"the server is version {version // 10000}, older than 14",
         "upgrade Postgres",
     )
     note(
         wal_level != "logical",
-        "wal_level",
+        Code.WAL_LEVEL,
         f"wal_level is {wal_level}",
         "alter system set wal_level = logical, then restart the server",
     )
     note(
         is_standby,
-        "in_recovery",
+        Code.IN_RECOVERY,
         "the server is a standby, where no position can be emitted",
         "connect to the primary",
     )
     note(
         not may_replicate,
-        "replication_role",
+        Code.REPLICATION_ROLE,
         f'role "{role}" may not replicate',
         f'alter role "{role}" replication',
     )
     # The slot and its reader may be flusso's own from an earlier run, so full is not yet wrong.
     note(
         slots_used >= slots,
-        "free_slots",
+        Code.NO_FREE_SLOT,
         f"all {slots} replication slots are taken",
         "raise max_replication_slots or drop an unused slot",
-        is_error=False,
     )
     note(
         senders_used >= senders,
-        "free_senders",
+        Code.NO_FREE_SENDER,
         f"all {senders} wal senders are taken",
         "raise max_wal_senders or stop an unused reader",
-        is_error=False,
     )
     return findings

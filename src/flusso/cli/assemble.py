@@ -10,6 +10,7 @@ from flusso.config.deployment import (
     Deployment,
     OnError,
     OpenSearchSettings,
+    ReplicaIdentity,
     SinkSettings,
     SqliteSettings,
     StdoutSettings,
@@ -78,6 +79,7 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
         manage_publication=source.manage_publication,
         is_once=is_once,
         skips_seed=skips_seed,
+        reports_blind=source.replica_identity is ReplicaIdentity.CHECK,
     )
 
 

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from flusso.builder.check.fit import find_problems
-from flusso.builder.plan import blind_links, compile_index
-from flusso.capture.prerequisites import inspect_prerequisites
-from flusso.catalog import Catalog
-from flusso.cli.assemble import dsn_of, load, pipeline_spec
+from flusso.cli.assemble import load, pipeline_spec
+from flusso.cli.located import with_places
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat
-from flusso.config.deployment import Deployment, ReplicaIdentity
-from flusso.engine.spec import PipelineSpec
-from flusso.errors import ConfigError, SourceError
-from flusso.postgres.connect import Connection, connect
-from flusso.postgres.introspect import read_catalog
-from flusso.schema.model import tables_of
-
-
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    OK = "ok"
+from flusso.cli.report import open_console, print_findings, summarize, to_json
+from flusso.diagnostic import Code, Diagnostic, Severity
+from flusso.engine.preflight import examine
+from flusso.errors import ConfigError, SourceError, SourceUnavailable
+from flusso.postgres.connect import connect
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One finding."""
+class Checked:
+    """What was found, and how far the look went."""
 
-    level: Level
-    code: str
-    message: str
-    hint: str | None = None
+    findings: tuple[Diagnostic, ...]
+    what: str = ""
+    """What was looked at and is right, in words."""
 
 
 def check(
@@ -51,67 +36,40 @@ def check(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Check the configuration, the schemas and the database."""
-    findings = list(_find(config, offline=offline))
+    checked = _check(config, offline=offline)
+    findings = checked.findings
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if output is Format.JSON:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2))
+        counts = {
+            "errors": errors,
+            "warnings": sum(finding.severity is Severity.WARNING for finding in findings),
+        }
+        print(json.dumps({"findings": [to_json(finding) for finding in findings]} | counts, indent=2))
     else:
-        _print(findings)
-    if any(finding.level is Level.ERROR for finding in findings):
+        console = open_console(stderr=False)
+        print_findings(console, findings)
+        console.print(summarize(findings) if findings else f"ok: {checked.what}")
+    if errors:
         raise typer.Exit(1)
 
 
-def _find(config: Config, *, offline: bool) -> Iterator[Found]:
+def _check(config: Path, *, offline: bool) -> Checked:
     try:
         deployment = load(config)
         spec = pipeline_spec(deployment)
     except ConfigError as error:
-        for line in error.message.splitlines():
-            yield Found(Level.ERROR, "config", line)
-        return
-    yield Found(Level.OK, "config", f"{config}: {len(spec.indexes)} index(es), files are right")
-    if not offline:
-        try:
-            with connect(dsn_of(deployment)) as conn:
-                yield from _find_in_database(conn, deployment, spec)
-        except SourceError as error:
-            yield Found(Level.ERROR, "source", error.message, error.hint)
-
-
-def _find_in_database(conn: Connection, deployment: Deployment, spec: PipelineSpec) -> Iterator[Found]:
-    for finding in inspect_prerequisites(conn):
-        level = Level.ERROR if finding.is_error else Level.WARNING
-        yield Found(level, finding.name, finding.message, finding.hint)
-    catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
-    problems = [one for index in spec.indexes for one in find_problems(index.name, index.schema, catalog)]
-    for one in problems:
-        yield Found(Level.ERROR, one.code, str(one))
-    if not problems:
-        yield Found(Level.OK, "schema", "all tables, columns and keys are there and fit")
-        if deployment.source.replica_identity is ReplicaIdentity.CHECK:
-            yield from _find_blind(spec, catalog)
-
-
-def _find_blind(spec: PipelineSpec, catalog: Catalog) -> Iterator[Found]:
-    """Say which relations follow every delete and move, and which cannot."""
-    plans = [compile_index(index.name, index.schema, catalog) for index in spec.indexes]
-    blind = blind_links(plans, catalog)
-    for link in blind:
-        yield Found(
-            Level.WARNING,
-            "blind-relation",
-            f'index "{link.index}": a row of {link.table} that is deleted or moved leaves '
-            f'"{link.field}" stale: the WAL does not carry its old {", ".join(link.columns)}',
-            link.remedy_sql,
-        )
-    if not blind:
-        yield Found(Level.OK, "relations", "every delete and move is seen: all relations are exact")
-
-
-def _print(findings: list[Found]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    marks = {Level.ERROR: "[red]error  ", Level.WARNING: "[yellow]warning", Level.OK: "[green]ok     "}
-    for finding in findings:
-        console.print(marks[finding.level], end=" ")
-        console.print(finding.message, markup=False)
-        if finding.hint:
-            console.print(f"        {finding.hint}", markup=False)
+        return Checked(error.problems or (Diagnostic(Code.INVALID_VALUE, error.message, error.hint),))
+    names = f"{len(spec.indexes)} index{'' if len(spec.indexes) == 1 else 'es'}"
+    if offline:
+        return Checked((), f"{names}, the files are right")
+    try:
+        with connect(spec.dsn) as conn:
+            examined = examine(conn, spec)
+    except SourceError as error:
+        code = Code.SOURCE_UNAVAILABLE if isinstance(error, SourceUnavailable) else Code.SOURCE_REFUSED
+        return Checked((Diagnostic(code, error.message, error.hint),))
+    tables = len(examined.catalog.tables)
+    return Checked(
+        tuple(with_places(examined.findings, deployment)),
+        f"{names} over {tables} table{'' if tables == 1 else 's'}, files and database fit",
+    )

@@ -8,7 +8,8 @@ import typer
 
 from flusso import __version__
 from flusso.cli import check, demo, reindex, run, sample, search, status
-from flusso.errors import FlussoError
+from flusso.cli.report import open_console, print_findings, printable, summarize
+from flusso.errors import ConfigError, FlussoError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,10 +46,19 @@ def main() -> None:
     try:
         app()
     except FlussoError as error:
-        print(f"flusso: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  hint: {error.hint}", file=sys.stderr)
+        _show(error)
         sys.exit(error.exit_code)
+
+
+def _show(error: FlussoError) -> None:
+    console = open_console(stderr=True)
+    if isinstance(error, ConfigError) and error.problems:
+        print_findings(console, error.problems)
+        console.print(f"flusso: {summarize(error.problems)}")
+        return
+    console.print(f"flusso: {printable(error.message)}")
+    if error.hint:
+        console.print(f"  hint: {printable(error.hint)}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from flusso.cli.assemble import load, pipeline_spec
+from flusso.cli.located import placed
 from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Publication, Slot
 from flusso.cli.progress import show_progress
 from flusso.engine.pipeline import run_pipeline
@@ -35,7 +36,7 @@ def run(
     deployment = load(config, slot=slot, publication=publication, prefix=index_prefix)
     spec = pipeline_spec(deployment, is_once=once, skips_seed=skip_backfill)
     stop = stop_on_signal()
-    with show_progress() as tell:
+    with placed(deployment), show_progress() as tell:
         run_pipeline(spec, tell, stop)
 
 

@@ -12,6 +12,7 @@ from flusso.builder.plan import compile_index
 from flusso.builder.read import Built
 from flusso.builder.sample import document_of, some_document
 from flusso.cli.assemble import dsn_of, load
+from flusso.cli.located import placed
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat
 from flusso.config.deployment import Deployment, IndexSettings
 from flusso.errors import ConfigError
@@ -53,7 +54,8 @@ def _find(deployment: Deployment, name: str) -> IndexSettings:
 def _build(deployment: Deployment, index: IndexSettings, id_: str | None) -> Built:
     with connect(dsn_of(deployment)) as conn:
         catalog = read_catalog(conn, tables_of(index.schema))
-        plan = compile_index(index.name, index.schema, catalog)
+        with placed(deployment):
+            plan = compile_index(index.name, index.schema, catalog)
         return some_document(conn, plan) if id_ is None else document_of(conn, plan, catalog, id_)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from flusso.diagnostic import Diagnostic
 from flusso.lsn import Lsn
 
 
@@ -14,6 +15,13 @@ class Waiting:
     """Something outside must happen first."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """The look before the start found something worth knowing that does not keep it from starting."""
+
+    finding: Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,7 @@ class Stopped:
 
 Event: TypeAlias = (
     Waiting
+    | Noticed
     | Following
     | SeedStarted
     | SeedAdvanced

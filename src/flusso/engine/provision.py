@@ -10,27 +10,27 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from flusso.builder.plan import IndexPlan, compile_index, watched_tables
-from flusso.capture.prerequisites import inspect_prerequisites
+from flusso.builder.plan import IndexPlan, watched_tables
 from flusso.capture.publication import ensure_publication
 from flusso.capture.slot import SlotInfo, drop_slot, ensure_slot
 from flusso.capture.snapshot import Blocker, await_settled
 from flusso.change import WatchedTable
+from flusso.diagnostic import Severity
 from flusso.engine import work
-from flusso.engine.events import Listener, Waiting
+from flusso.engine.events import Listener, Noticed, Waiting
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outcome import check_clock
+from flusso.engine.preflight import examine, refuse
 from flusso.engine.session import is_single_host
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.work import Destination, WorkSpec
-from flusso.errors import ConfigError, SlotAdvanced, SlotLost, SourceRefused, SourceWentBack
+from flusso.errors import ConfigError, SlotAdvanced, SlotLost, SourceWentBack
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Connection, connect, translated
-from flusso.postgres.introspect import SourceIdentity, read_catalog, read_source_identity
+from flusso.postgres.introspect import SourceIdentity, read_source_identity
 from flusso.postgres.version import emit_version
 from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
-from flusso.schema.model import tables_of
 from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
 
 
@@ -48,8 +48,12 @@ def prepare(spec: PipelineSpec, tell: Listener, stop: threading.Event) -> Prepar
     """Check the source and the sinks, provision both, and say where things stand; None when stopped."""
     _check_sinks(spec)
     with connect(spec.dsn) as conn:
-        _check_prerequisites(conn)
-        plans = _compile(conn, spec.indexes)
+        examined = examine(conn, spec)
+        for finding in examined.findings:
+            if finding.severity is not Severity.ERROR:
+                tell(Noticed(finding))
+        refuse(examined.findings)
+        plans = {plan.index: plan for plan in examined.plans}
         watched = watched_tables(plans.values())
         identity = read_source_identity(conn)
         columns = {table.name: table.columns for table in watched}
@@ -82,20 +86,6 @@ def _check_sinks(spec: PipelineSpec) -> None:
                 "on others",
                 hint="use a search server as the sink, or a local master",
             )
-
-
-def _check_prerequisites(conn: Connection) -> None:
-    wrong = [finding for finding in inspect_prerequisites(conn) if finding.is_error]
-    if wrong:
-        raise SourceRefused(
-            "; ".join(finding.message for finding in wrong),
-            hint="; ".join(finding.hint for finding in wrong if finding.hint),
-        )
-
-
-def _compile(conn: Connection, indexes: Sequence[IndexSpec]) -> dict[str, IndexPlan]:
-    catalog = read_catalog(conn, {table for index in indexes for table in tables_of(index.schema)})
-    return {index.name: compile_index(index.name, index.schema, catalog) for index in indexes}
 
 
 def _entries(spec: PipelineSpec, slot: SlotInfo, identity: SourceIdentity, *, is_new: bool) -> list[Entry]:

@@ -54,6 +54,8 @@ class PipelineSpec:
     is_once: bool = False
     """Seed, catch up with the position read at start, and end."""
     skips_seed: bool = False
+    reports_blind: bool = True
+    """Whether relations that cannot see every delete are worth a word."""
 
     @property
     def skips(self) -> Mapping[str, bool]:

@@ -9,6 +9,7 @@ from flusso.engine.events import (
     CaughtUp,
     Event,
     Following,
+    Noticed,
     Retrying,
     SeedAdvanced,
     SeedFinished,
@@ -23,6 +24,8 @@ def describe(event: Event) -> str:
     match event:
         case Waiting(reason):
             return f"waiting: {reason}"
+        case Noticed(finding):
+            return f"{finding.severity} code={finding.code} {finding}"
         case Following(slot, lsn):
             return f"following slot={slot} from={lsn}"
         case SeedStarted(index, ranges):
