@@ -7,7 +7,7 @@ import sys
 import typer
 
 from flusso import __version__
-from flusso.cli import check, demo, reindex, run, sample, search, status
+from flusso.cli import check, demo, reindex, run, sample, schema, search, status
 from flusso.cli.report import open_console, print_findings, printable, summarize
 from flusso.errors import ConfigError, FlussoError
 
@@ -20,6 +20,7 @@ app = typer.Typer(
 app.command()(run.run)
 app.command()(check.check)
 app.command()(sample.sample)
+app.command()(schema.schema)
 app.command()(status.status)
 app.command()(search.search)
 app.command()(reindex.reindex)

@@ -15,7 +15,7 @@ from flusso.schema.section import Section
 
 _RENAMED = {"database": "dbname"}
 _DEFAULTS = {"host": "127.0.0.1", "port": "5432", "user": "postgres"}
-_WHOLE = {
+WHOLE = {
     "port": (1, 65535),
     "connect_timeout": (0, 2**31 - 1),
     "keepalives": (0, 1),
@@ -25,13 +25,13 @@ _WHOLE = {
     "tcp_user_timeout": (0, 2**31 - 1),
     "sslsni": (0, 1),
 }
-_TEXTS = (
+TEXTS = (
     *("host", "hostaddr", "user", "database", "passfile", "service", "options", "application_name"),
     *("sslmode", "sslnegotiation", "sslrootcert", "sslcert", "sslkey", "sslcrl", "sslcrldir"),
     *("ssl_min_protocol_version", "ssl_max_protocol_version", "channel_binding", "require_auth"),
     *("gssencmode", "krbsrvname", "gsslib", "target_session_attrs", "load_balance_hosts"),
 )
-_SECRETS = ("password", "sslpassword")
+SECRETS = ("password", "sslpassword")
 
 
 def read_connection(section: Section, resolver: Resolver) -> Secret:
@@ -63,15 +63,15 @@ def _is_connection_string(text: str) -> bool:
 
 
 def _from_parts(outer: Section, resolver: Resolver) -> Secret:
-    section = outer.inner("connection_url", (*_TEXTS, *_WHOLE, *_SECRETS))
+    section = outer.inner("connection_url", (*TEXTS, *WHOLE, *SECRETS))
     parts: dict[str, str] = {}
-    for key in _TEXTS:
+    for key in TEXTS:
         if key in section:
             parts[key] = section.text(key)
-    for key, (low, high) in _WHOLE.items():
+    for key, (low, high) in WHOLE.items():
         if key in section:
             parts[key] = str(section.integer(key, low, low=low, high=high))
-    for key in _SECRETS:
+    for key in SECRETS:
         secret = resolver.resolve(section.get(key)) if key in section else None
         if secret is not None:
             parts[key] = secret.reveal()

@@ -8,8 +8,15 @@ MAX_PREFIX_BYTES = 50
 MAX_INDEX_BYTES = 100
 """Prefix, name, digest and generation together stay below the 255 bytes that search servers allow."""
 
-_SLOT = re.compile(r"[a-z0-9_]{1,63}")
-_SINK = re.compile(r"[A-Za-z0-9_-]{1,63}")
+MAX_NAME_BYTES = 63
+"""What Postgres keeps of a name."""
+SLOT_PATTERN = "^[a-z0-9_]{1,63}$"
+SINK_PATTERN = "^[A-Za-z0-9_-]{1,63}$"
+INDEX_PATTERN = r'^[^A-Z\\/*?"<>| ,#:_.+-][^A-Z\\/*?"<>| ,#:]*$'
+"""What an editor can tell of an index name or a prefix; `_illegal` below has the whole rule."""
+
+_SLOT = re.compile(SLOT_PATTERN)
+_SINK = re.compile(SINK_PATTERN)
 _FORBIDDEN = frozenset('\\/*?"<>| ,#:')
 _STATE = "flusso_meta"
 

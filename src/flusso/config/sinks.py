@@ -21,7 +21,7 @@ from flusso.diagnostic import Code
 from flusso.schema.node import Node, did_you_mean
 from flusso.schema.section import Section, read_text
 
-_BY_HAND = ("name", "url", "username", "password", "api_key", "ca", "refresh_interval", "path")
+BY_HAND = ("name", "url", "username", "password", "api_key", "ca", "refresh_interval", "path")
 """Settings that are secrets, addresses, paths or times, and the name, which is the table's."""
 SINKS: dict[str, type[SinkSettings]] = {
     "opensearch": OpenSearchSettings,
@@ -66,7 +66,7 @@ def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettin
             return _sqlite(name, Section(node, problems, sink_keys("sqlite"), _LATER), folder)
         case "stdout":
             section = Section(node, problems, sink_keys("stdout"), _LATER)
-            return StdoutSettings(name, **read_plain(section, StdoutSettings, but=_BY_HAND))
+            return StdoutSettings(name, **read_plain(section, StdoutSettings, but=BY_HAND))
         case "elasticsearch":
             problems.at(kind, "elasticsearch is not supported yet", Code.UNSUPPORTED)
         case other:
@@ -104,7 +104,7 @@ def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -
         api_key=api_key,
         ca=str(folder / section.text("ca")) if "ca" in section else None,
         refresh_interval=_interval(section),
-        **read_plain(section, OpenSearchSettings, but=_BY_HAND),
+        **read_plain(section, OpenSearchSettings, but=BY_HAND),
     )
 
 

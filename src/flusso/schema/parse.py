@@ -16,7 +16,7 @@ from flusso.schema.section import Section
 from flusso.schema.yaml_nodes import read_yaml
 
 VERSION = 1
-_KEYS = ("version", "table", "schema", "primary_key", "fields", "filters", "soft_delete")
+KEYS = ("version", "table", "schema", "primary_key", "fields", "filters", "soft_delete")
 _REFUSED = {"doc_id": "doc_id is not supported: the id of a document is the primary key of its row"}
 
 
@@ -31,7 +31,7 @@ def parse_schema(text: str, *, file: str) -> IndexSchema:
 
 
 def _root(node: Node, problems: Problems) -> IndexSchema:
-    section = Section(node, problems, _KEYS, _REFUSED)
+    section = Section(node, problems, KEYS, _REFUSED)
     section.need("version", "table")
     _check_version(section)
     table = read_table(section, DEFAULT_SCHEMA)

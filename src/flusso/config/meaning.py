@@ -1,0 +1,51 @@
+"""What each key of flusso.toml means, in a phrase: for editors and for the documentation.
+
+The tables of the README and of the guide show the same phrases; a test compares them.
+"""
+
+from __future__ import annotations
+
+MEANING: dict[str, str] = {
+    "prefix": "put before every index, alias and state name in a search cluster",
+    "on_error": "what a refused document does: `stop`, or `skip` into the quarantine",
+    "source.type": "`postgres`",
+    "source.connection_url": 'libpq URL or keywords, `{ env = "VAR" }`, or a table of parts; '
+    "`DATABASE_URL` if absent",
+    "source.slot": "the replication slot, made if absent",
+    "source.publication": "the publication",
+    "source.manage_publication": "whether flusso may create and extend it",
+    "source.replica_identity": "`check` reports relations that cannot see every delete, `ignore` is quiet",
+    "source.max_connections": "bounds the tasks that run at a time, each of which holds a connection",
+    "spark.master": "any Spark master",
+    "spark.conf": "a table of Spark settings",
+    "batch.max_changes": "changes in one batch",
+    "batch.max_bytes": "bytes of changes in one batch",
+    "batch.delay_ms": "gather changes for so long before each batch",
+    "batch.chunk": "documents in one SELECT",
+    "batch.seed_range_mb": "size of a seed range of the root table: about a second of work",
+    "batch.seed_parallelism": "ranges at a time; at most the Spark slots less one",
+    "index.name": "name of the index",
+    "index.schema": "its schema file, relative to this one",
+    "index.enabled": "whether it is kept in step",
+    "index.on_error": "the same for one index; the deployment's if absent",
+    "index.sinks": "names of its sinks; all if absent",
+    "opensearch.url": "one address or a list",
+    "opensearch.username": "with `password`",
+    "opensearch.password": "with `username`",
+    "opensearch.api_key": "instead of both",
+    "opensearch.ca": "file with the authority to trust",
+    "opensearch.tls_verify": "check the server's certificate",
+    "opensearch.batch_size": "documents in one bulk request",
+    "opensearch.max_bytes": "bytes in one bulk request",
+    "opensearch.timeout_secs": "for one request",
+    "opensearch.max_retries": "for one request, before the batch is tried again",
+    "opensearch.pipeline": "ingest pipeline",
+    "opensearch.number_of_shards": "of a new generation",
+    "opensearch.number_of_replicas": "of a new generation",
+    "opensearch.refresh_interval": "of a published generation",
+    "opensearch.text_analysis": "`builtin`, `icu` (needs its plugin) or `plain` (needs no module)",
+    "opensearch.auto_subfields": "`.keyword`, `.text` and `.keyword_lowercase` subfields",
+    "opensearch.compress": "compress requests",
+    "sqlite.path": "the file, relative to this one; a local master only",
+    "stdout.pretty": "lay the JSON out",
+}
