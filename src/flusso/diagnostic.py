@@ -66,7 +66,17 @@ class Code(StrEnum):
     UNFIT_TYPE = "unfit-type"
     UNFIT_LINK = "unfit-link"
     UNFIT_FILTER = "unfit-filter"
+    UNFIT_STATEMENT = "unfit-statement"
+    MUTABLE_FILTER = "mutable-filter"
+    UNPROVEN_FILTER = "unproven-filter"
+    AMBIGUOUS_KEY = "ambiguous-key"
+    NULLABLE_REQUIRED = "nullable-required"
+    OTHER_LABELS = "other-labels"
+    MISSING_INDEX = "missing-index"
+    FAN_OUT = "fan-out"
     BLIND_RELATION = "blind-relation"
+    MISSING_PRIVILEGE = "missing-privilege"
+    ROW_SECURITY = "row-security"
 
     # The server.
     SOURCE_UNAVAILABLE = "source-unavailable"
@@ -85,7 +95,11 @@ class Code(StrEnum):
 
 
 _SEVERITIES = dict.fromkeys(
-    (Code.BLIND_RELATION, Code.NO_FREE_SLOT, Code.NO_FREE_SENDER),
+    (
+        *(Code.UNPROVEN_FILTER, Code.AMBIGUOUS_KEY, Code.NULLABLE_REQUIRED, Code.OTHER_LABELS),
+        *(Code.MISSING_INDEX, Code.FAN_OUT, Code.BLIND_RELATION),
+        *(Code.NO_FREE_SLOT, Code.NO_FREE_SENDER),
+    ),
     Severity.WARNING,
 )
 """Of those that are not errors."""

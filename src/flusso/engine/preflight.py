@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flusso.builder.check.fit import find_problems
-from flusso.builder.plan import IndexPlan, blind_links, compile_index
+from flusso.builder.check.database import check_schemas
+from flusso.builder.plan import IndexPlan, blind_links
 from flusso.capture.prerequisites import inspect_prerequisites
 from flusso.catalog import Catalog
 from flusso.diagnostic import Code, Diagnostic, Severity
@@ -34,15 +34,11 @@ def examine(conn: Connection, spec: PipelineSpec) -> Examined:
     """Find all there is to find; changes nothing."""
     findings = inspect_prerequisites(conn)
     catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
-    plans: list[IndexPlan] = []
-    for index in spec.indexes:
-        problems = find_problems(index.name, index.schema, catalog)
-        findings += problems
-        if not problems:
-            plans.append(compile_index(index.name, index.schema, catalog))
+    checked = check_schemas(conn, {index.name: index.schema for index in spec.indexes}, catalog)
+    findings += checked.findings
     if spec.reports_blind:
-        findings += _blind(plans, catalog)
-    return Examined(tuple(findings), catalog, tuple(plans))
+        findings += _blind(checked.plans, catalog)
+    return Examined(tuple(findings), catalog, checked.plans)
 
 
 def refuse(findings: Sequence[Diagnostic]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from flusso.builder.check.kinds import SUMMABLE, are_comparable, fits
+from flusso.builder.check.kinds import SUMMABLE, are_comparable, fits, fitting_kinds
 from flusso.builder.check.spot import Spot
 from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.diagnostic import Code, Diagnostic
@@ -27,8 +27,8 @@ from flusso.schema.model import (
     Scalar,
     ScalarKind,
     SoftDelete,
-    walk,
 )
+from flusso.schema.node import did_you_mean
 
 _REASONS = {
     TableKind.PARTITIONED: "is a partitioned table, which flusso does not follow yet",
@@ -38,25 +38,25 @@ _REASONS = {
 }
 
 
-def find_problems(index: str, schema: IndexSchema, catalog: Catalog) -> list[Diagnostic]:
-    """List, in the order of the schema, what does not fit the database."""
-    return list(dict.fromkeys(_Checker(catalog).check(schema, Spot(index))))
+def find_problems(
+    index: str, schema: IndexSchema, catalog: Catalog, *, others: Sequence[TableName] = ()
+) -> list[Diagnostic]:
+    """List, in the order of the schema, what does not fit the database; `others` are tables it also has."""
+    return list(dict.fromkeys(_Checker(catalog, others).check(schema, Spot(index))))
 
 
 class _Checker:
     """One walk over the schema with the catalog at hand."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, others: Sequence[TableName]) -> None:
         self._catalog = catalog
+        self._others = others
 
     def check(self, schema: IndexSchema, spot: Spot) -> Iterator[Diagnostic]:
         table = self._catalog.get(schema.table)
         yield from self._table(schema.table, spot)
         if table is None:
-            # The branches below have tables of their own to check, only not against this one.
-            for item in walk(schema.fields):
-                if isinstance(item, Join | Aggregate):
-                    yield from self._table(item.table, spot.into(item.name))
+            yield from self._tables_below(schema.fields, spot)
             return
         key = schema.primary_key or table.primary_key
         yield from _key(table, schema.primary_key, spot)
@@ -66,11 +66,19 @@ class _Checker:
     def _table(self, name: TableName, spot: Spot, key: str = "table") -> Iterator[Diagnostic]:
         table = self._catalog.get(name)
         if table is None:
-            yield spot.says(
-                Code.MISSING_TABLE, f"table {name} does not exist, or this role may not see it", key=key
-            )
+            message = f"table {name} does not exist, or this role may not see it"
+            yield spot.says(Code.MISSING_TABLE, message, key=key, hint=_table_hint(name, self._others))
         elif table.kind in _REASONS:
             yield spot.says(Code.UNFOLLOWABLE_TABLE, f"{name} {_REASONS[table.kind]}", key=key)
+
+    def _tables_below(self, fields: Iterable[Field], spot: Spot) -> Iterator[Diagnostic]:
+        """Look for the tables under one that is not there: they can be checked, only not against it."""
+        for item in fields:
+            inner = spot.into(item.name)
+            if isinstance(item, Join | Aggregate):
+                yield from self._table(item.table, inner)
+            if isinstance(item, Join | Group):
+                yield from self._tables_below(item.fields, inner)
 
     def _fields(
         self, fields: Iterable[Field], table: Table, key: Columns, spot: Spot
@@ -90,6 +98,8 @@ class _Checker:
         yield from self._table(item.table, spot)
         table = self._catalog.get(item.table)
         if table is None:
+            if isinstance(item, Join):
+                yield from self._tables_below(item.fields, spot)
             return
         key = item.primary_key or table.primary_key
         yield from _key(table, item.primary_key, spot)
@@ -125,7 +135,7 @@ class _Checker:
 
 
 def _key(table: Table, declared: Columns, spot: Spot) -> Iterator[Diagnostic]:
-    if not declared and not table.primary_key:
+    if not declared and not table.primary_key and table.kind not in _REASONS:
         message = f"table {table.name} has no primary key: declare primary_key"
         yield spot.says(Code.MISSING_PRIMARY_KEY, message, key="table")
     yield from _missing(table, declared, spot, "primary_key")
@@ -138,7 +148,9 @@ def _key(table: Table, declared: Columns, spot: Spot) -> Iterator[Diagnostic]:
 def _missing(table: Table, names: Iterable[str], spot: Spot, key: str) -> Iterator[Diagnostic]:
     for name in names:
         if name not in table.columns:
-            yield spot.says(Code.MISSING_COLUMN, f'table {table.name} has no column "{name}"', key=key)
+            message = f'table {table.name} has no column "{name}"'
+            hint = did_you_mean(name, table.columns)
+            yield spot.says(Code.MISSING_COLUMN, message, key=key, hint=hint)
 
 
 def _pairs(
@@ -189,7 +201,7 @@ def _scalar(item: Scalar, table: Table, spot: Spot) -> Iterator[Diagnostic]:
         return
     if not fits(column, item.kind):
         message = f'column "{item.column}" of {table.name} is {column.type}, not fit for {item.kind}'
-        yield spot.says(Code.UNFIT_TYPE, message)
+        yield spot.says(Code.UNFIT_TYPE, message, hint=f"it fits {', '.join(fitting_kinds(column))}")
     if item.transforms and item.kind not in TEXT_KINDS:
         yield spot.says(Code.MISPLACED_KEY, f"transforms are for text, not for {item.kind}", key="transforms")
 
@@ -206,6 +218,13 @@ def _sum(item: Aggregate, table: Table, spot: Spot) -> Iterator[Diagnostic]:
 
 
 _SUM_KINDS = INTEGER_KINDS | {ScalarKind.FLOAT, ScalarKind.DOUBLE, ScalarKind.DECIMAL}
+
+
+def _table_hint(name: TableName, others: Sequence[TableName]) -> str | None:
+    elsewhere = [other.schema for other in others if other.name == name.name]
+    if elsewhere:
+        return f"schema: {elsewhere[0]}, where a table of this name is"
+    return did_you_mean(name.name, [other.name for other in others if other.schema == name.schema])
 
 
 def _list(names: Columns) -> str:

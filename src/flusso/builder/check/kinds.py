@@ -31,13 +31,13 @@ _FAMILIES = (
 
 
 def fits(column: Column, kind: ScalarKind) -> bool:
-    """Say whether a column can fill a field of this kind; an array counts by its element. Any type has a text."""
+    """Say whether a column can fill a field of this kind: an array by its element, a text by any type."""
     return kind in TEXT_KINDS or column.base in _FITTING[kind]
 
 
 def fitting_kinds(column: Column) -> list[ScalarKind]:
-    """Name the kinds that a column could fill."""
-    return [kind for kind in ScalarKind if fits(column, kind)]
+    """Name the kinds that a column could fill; those of texts last, which take anything."""
+    return sorted((kind for kind in ScalarKind if fits(column, kind)), key=TEXT_KINDS.__contains__)
 
 
 def are_comparable(one: Column, two: Column) -> bool:
