@@ -10,8 +10,8 @@ from flusso.errors import FlussoError
 Key = tuple[str, ...]
 """A root row's primary key, each column as Postgres prints it."""
 
-_SEPARATOR = "|"
-_ESCAPE = "\\"
+SEPARATOR = "|"
+ESCAPE = "\\"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ def id_text(key: Sequence[str]) -> str:
     """Join a key into the `_id` that the index knows; two keys never give the same text."""
     if len(key) == 1:
         return key[0]
-    return _SEPARATOR.join(
-        part.replace(_ESCAPE, _ESCAPE * 2).replace(_SEPARATOR, _ESCAPE + _SEPARATOR) for part in key
+    return SEPARATOR.join(
+        part.replace(ESCAPE, ESCAPE * 2).replace(SEPARATOR, ESCAPE + SEPARATOR) for part in key
     )
 
 
@@ -38,10 +38,10 @@ def key_of(text: str, columns: int) -> Key:
     parts = [""]
     rest = iter(text)
     for char in rest:
-        if char == _SEPARATOR:
+        if char == SEPARATOR:
             parts.append("")
         else:
-            parts[-1] += next(rest, "") if char == _ESCAPE else char
+            parts[-1] += next(rest, "") if char == ESCAPE else char
     return tuple(parts)
 
 

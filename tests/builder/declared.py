@@ -60,6 +60,10 @@ def total(name: str, target: str, column: str, foreign_key: Columns = (), **extr
     return Aggregate(name, AggregateKind.SUM, table(target), foreign_key=foreign_key, column=column, **extra)
 
 
+def aggregate(name: str, kind: str, target: str, foreign_key: Columns = (), **extra: Any) -> Aggregate:
+    return Aggregate(name, AggregateKind(kind), table(target), foreign_key=foreign_key, **extra)
+
+
 def root(name: str, *fields: Field, **extra: Any) -> IndexSchema:
     return IndexSchema(table(name), fields, **extra)
 

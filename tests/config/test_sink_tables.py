@@ -10,7 +10,7 @@ from flusso.config.deployment import OpenSearchSettings, SinkSettings
 from flusso.config.load import load_deployment
 from flusso.config.secret import Secret
 from flusso.errors import ConfigError
-from flusso.schema.mapping import TextAnalysis
+from flusso.schema.analysis import TextAnalysis
 
 SCHEMA = "version: 1\ntable: t\nfields: [{text: a}]\n"
 

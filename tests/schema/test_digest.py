@@ -7,6 +7,7 @@ import re
 import pytest
 
 from flusso.schema.digest import digest
+from flusso.schema.model import Json
 from flusso.schema.parse import parse_schema
 
 SMALL = "version: 1\ntable: customers\nprimary_key: id\nfields:\n  - text: name\n"
@@ -50,6 +51,42 @@ fields:
     through: {table: customer_tags, left_key: [region, customer_id], right_key: tag_id}
     fields: [{keyword: label}]
 """
+TAGGED = """
+version: 1
+table: customers
+fields:
+  - custom: price
+    postgres: [numeric]
+    opensearch: scaled_float
+    options: {scaling_factor: 100}
+  - geo: home
+    lat: latitude
+    lon: longitude
+  - geo: work
+    column: office
+  - map: titles
+    values: text
+  - constant: origin
+    value: {b: [1, 2.5, null], a: true}
+  - object: more
+    options: {dynamic: false}
+    fields: [{text: street}]
+  - avg: mean
+    table: orders
+    foreign_key: customer_id
+    column: total
+  - max: last
+    table: orders
+    foreign_key: customer_id
+    column: placed_at
+    value_type: timestamp
+  - ids: tagIds
+    table: tags
+    element_type: long
+    distinct: true
+    through: {table: t, left_key: a, right_key: b, filters: [{column: c, op: is_null}]}
+"""
+SHAPE: dict[str, Json] = {"text_analysis": "builtin", "auto_subfields": True}
 
 
 def of(text: str) -> str:
@@ -60,9 +97,39 @@ def test_the_digest_of_a_small_schema_is_pinned() -> None:
     assert of(SMALL) == "0fa5e7a3f8b567e35794b5ef72c9a7d52171b60147bc1579ab05a6ba1a281796"
 
 
+def test_the_digest_of_a_schema_with_every_newer_tag_is_pinned() -> None:
+    assert of(TAGGED) == "826e3690c7e7a18653c13362e4c06524452f548504bde70baa30deefb6e4ba23"
+
+
+def test_the_digest_of_a_schema_that_uses_nothing_new_is_the_first_one_ever_taken_of_it() -> None:
+    found = digest(parse_schema(LARGE.replace("    variants: [low, high]\n", ""), file="f"), SHAPE)
+    assert found == "daae64d974c48ee3bb9c3895da874f6e120ff7f83fc42b345b8d2f3f631076ac"
+
+
+def test_the_order_of_keys_in_a_constant_does_not_count() -> None:
+    assert of(TAGGED) == of(TAGGED.replace("{b: [1, 2.5, null], a: true}", "{a: true, b: [1, 2.5, null]}"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("value: {b: [1, 2.5, null], a: true}", "value: {b: [1, 2.5, 0], a: true}"),
+        ("value: {b: [1, 2.5, null], a: true}", "value: {b: [1.0, 2.5, null], a: true}"),
+        ("distinct: true", "distinct: false"),
+        ("op: is_null", "op: is_not_null"),
+        ("dynamic: false", "dynamic: true"),
+        ("values: text", "values: keyword"),
+        ("element_type: long", "element_type: integer"),
+        ("opensearch: scaled_float", "opensearch: double"),
+    ],
+)
+def test_what_a_newer_tag_carries_counts(before: str, after: str) -> None:
+    assert of(TAGGED.replace(before, after)) != of(TAGGED)
+
+
 def test_the_digest_of_a_large_schema_is_pinned() -> None:
-    found = digest(parse_schema(LARGE, file="f"), {"text_analysis": "builtin", "auto_subfields": True})
-    assert found == "55e1e4f7cbecf99c3981addfeb5871403ed5f6e3c59a087f8eb9ea89d763983d"
+    found = digest(parse_schema(LARGE, file="f"), SHAPE)
+    assert found == "67cd795905e488649b986c071ed1e0672e23c06ed509c4f267f1d3c5e9d70b89"
 
 
 def test_a_digest_is_a_sha256_in_hex() -> None:

@@ -12,7 +12,44 @@ from flusso.errors import SchemaError
 from flusso.schema.digest import digest
 from flusso.schema.parse import parse_schema
 
-GOOD = (Path(__file__).parents[2] / "src/flusso/demo/shop/customers.schema.yml").read_text()
+SHOP = (Path(__file__).parents[2] / "src/flusso/demo/shop/customers.schema.yml").read_text()
+GOOD = (
+    SHOP.rstrip()
+    + """
+  - custom: price
+    postgres: [numeric, money]
+    opensearch: scaled_float
+    default: 1.5
+    options: {scaling_factor: 100}
+  - geo: place
+    lat: latitude
+    lon: longitude
+  - geo: spot
+    column: point
+  - map: titles
+    values: text
+  - constant: origin
+    value: {a: [1, null, x], b: 2.5}
+  - avg: mean
+    table: orders
+    foreign_key: customer_id
+    column: total
+  - max: last
+    table: orders
+    foreign_key: customer_id
+    column: placed_at
+    value_type: timestamp
+  - ids: tag_ids
+    table: tags
+    distinct: true
+    element_type: long
+    through:
+      table: customer_tags
+      left_key: customer_id
+      right_key: tag_id
+      filters: [{column: removed, op: eq, value: false}]
+"""
+)
 LINES = GOOD.splitlines()
 
 PIECES = [
@@ -34,6 +71,7 @@ PIECES = [
         "\ufeff",
     ),
     *("fields", "fields: []", "text: a", "geo: x", "limit: 0", "filters: 1", "soft_delete: {field: x}"),
+    *("value_type: date", "element_type: json", "values: binary", "distinct: true", "default: {a: 1}"),
     *("through: {table: a}", "primary_key: [a, b]", "op: in", "value: []", "é", "😀"),
 ]
 

@@ -135,17 +135,37 @@ FIELDS = {
         "- text: a\n  variants: [x]",
         ['6:3: fields[0].variants: text takes no "variants"'],
     ),
-    "no variants": (
-        "- enum: a\n  variants: []",
-        ["6:13: fields[0].variants: variants is a list of at least one value"],
-    ),
     "repeated variants": (
         "- enum: a\n  variants: [x, x]",
         ["6:13: fields[0].variants: variants names a value twice"],
     ),
     "a default of the wrong kind": (
         "- integer: a\n  default: none",
-        ["6:12: fields[0].default: the default of integer cannot be a text"],
+        ["6:12: fields[0].default: the default of integer must be a whole number"],
+    ),
+    "a default out of the range of its kind": (
+        "- short: a\n  default: 32768",
+        ["6:12: fields[0].default: the default of short must lie between -32768 and 32767"],
+    ),
+    "a default that is no date": (
+        "- date: a\n  default: 2024-02-30",
+        ["6:12: fields[0].default: the default of date must be a date like 2024-12-31"],
+    ),
+    "a default that is no moment": (
+        "- timestamp: a\n  default: now",
+        ["6:12: fields[0].default: the default of timestamp must be a moment like 2024-12-31T23:59:59Z"],
+    ),
+    "a default that is no uuid": (
+        "- uuid: a\n  default: x",
+        ["6:12: fields[0].default: the default of uuid must be a uuid"],
+    ),
+    "a default that is a mapping": (
+        "- text: a\n  default: {b: 1}",
+        ["6:12: fields[0].default: the default of text cannot be a mapping"],
+    ),
+    "an unknown key that is null": (
+        "- text: a\n  colunm:",
+        ['6:3: fields[0].colunm: unknown key "colunm": did you mean "column"?'],
     ),
     "a fraction as the default of a whole number": (
         "- short: a\n  default: 1.5",
@@ -252,14 +272,83 @@ JOINS = {
             '7:12: fields[0].through: "right_key" is missing',
         ],
     ),
-    "filters on a junction": (
-        "- many_to_many: p\n  table: t\n  through: {table: j, left_key: a, right_key: b, filters: []}\n"
-        "  fields: [{text: a}]",
-        ["7:50: fields[0].through.filters: filters on a junction are not supported yet"],
+}
+
+TAGS = {
+    "a custom field without its types": (
+        "- custom: a",
+        ['5:3: fields[0]: "postgres" is missing', '5:3: fields[0]: "opensearch" is missing'],
+    ),
+    "a custom field of no types": (
+        "- custom: a\n  postgres: []\n  opensearch: ip",
+        ["6:13: fields[0].postgres: names no type of Postgres"],
+    ),
+    "a mapping type that is none": (
+        "- custom: a\n  postgres: inet\n  opensearch: No Type",
+        ["7:15: fields[0].opensearch: must be the name of a mapping type, like scaled_float"],
+    ),
+    "half a point": ("- geo: a\n  lat: x", ['5:3: fields[0]: "lon" is missing']),
+    "a point of too much": (
+        "- geo: a\n  lat: x\n  lon: y\n  column: z",
+        ['8:11: fields[0].column: geo takes either "lat" and "lon" or "column"'],
+    ),
+    "a point with a default": (
+        "- geo: a\n  default: 1",
+        ['6:3: fields[0].default: geo takes no "default"'],
+    ),
+    "a map without a kind of value": ("- map: a", ['5:3: fields[0]: "values" is missing']),
+    "a map of what has no kind": (
+        "- map: a\n  values: json",
+        [
+            "6:11: fields[0].values: the values of a map are one of text, identifier, keyword, enum, uuid, "
+            "boolean, short, integer, long, float, double, decimal, date, timestamp"
+        ],
+    ),
+    "a constant with a column": (
+        "- constant: a\n  value: 1\n  column: b",
+        ["7:3: fields[0].column: constant has a value of its own: it takes no column"],
+    ),
+    "a constant that no index holds": (
+        f"- constant: a\n  value: {{b: [1{'0' * 400}]}}",
+        ["6:15: fields[0].value.b[0]: is a number that no index can hold"],
+    ),
+    "transforms on a number": (
+        "- integer: a\n  transforms: [trim]",
+        [
+            '6:3: fields[0].transforms: integer takes no "transforms": '
+            "it works on enum, identifier, keyword, text"
+        ],
     ),
 }
 
 AGGREGATES = {
+    "a mean with a kind": (
+        "- avg: n\n  table: t\n  foreign_key: a\n  column: b\n  value_type: long",
+        ["9:3: fields[0].value_type: avg is always a double: it takes no value_type"],
+    ),
+    "ids without the kind of a key": (
+        "- ids: n\n  table: t\n  foreign_key: a",
+        ['5:3: fields[0]: "element_type" is missing'],
+    ),
+    "ids of a column": (
+        "- ids: n\n  table: t\n  foreign_key: a\n  element_type: long\n  column: b",
+        ["9:3: fields[0].column: ids are the keys of the related table: it takes no column"],
+    ),
+    "a least without its column and kind": (
+        "- min: n\n  table: t\n  foreign_key: a",
+        ['5:3: fields[0]: "column" is missing', '5:3: fields[0]: "value_type" is missing'],
+    ),
+    "distinct without a junction": (
+        "- count: n\n  table: t\n  foreign_key: a\n  distinct: true",
+        [
+            "8:13: fields[0].distinct: every row is counted once without a junction: "
+            "distinct goes with through"
+        ],
+    ),
+    "the greatest json": (
+        "- max: n\n  table: t\n  foreign_key: a\n  column: b\n  value_type: json",
+        ["9:15: fields[0].value_type: json has no order: max gives none"],
+    ),
     "an aggregate reached by nothing": (
         "- count: n\n  table: t",
         ['5:3: fields[0]: count takes either "foreign_key" or "through"'],
@@ -347,9 +436,9 @@ def test_at_the_root_is_refused(case: str) -> None:
     assert problems(text) == expected
 
 
-@pytest.mark.parametrize("case", [*FIELDS, *JOINS, *AGGREGATES])
+@pytest.mark.parametrize("case", [*FIELDS, *JOINS, *AGGREGATES, *TAGS])
 def test_in_the_fields_is_refused(case: str) -> None:
-    text, expected = (FIELDS | JOINS | AGGREGATES)[case]
+    text, expected = (FIELDS | JOINS | AGGREGATES | TAGS)[case]
     assert problems_of_fields(text) == expected
 
 
@@ -363,10 +452,3 @@ def test_in_the_filters_is_refused(case: str) -> None:
         column, _, key = place.partition(".")
         shifted.append(f"5:{int(column) + 2}: filters[0]{'.' + key if key else ''}: {message}")
     assert found == shifted
-
-
-@pytest.mark.parametrize("tag", ["custom", "geo", "map", "avg", "min", "max", "ids", "constant"])
-def test_a_tag_of_a_later_version_is_not_supported_yet(tag: str) -> None:
-    assert problems_of_fields(f"- {tag}: a\n  anything: 1") == [
-        f'5:3: fields[0].{tag}: type tag "{tag}" is not supported yet'
-    ]

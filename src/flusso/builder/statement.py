@@ -5,26 +5,25 @@ same SQL. Each root row becomes one result row: its key columns as text, then th
 
 Objects come from `row_to_json` over a subselect whose aliases are the field names, arrays from
 `array(select …)` inside it: compact bytes, an empty array for no rows, no aggregate node, and no limit
-of a hundred arguments. A name too long for an alias makes its level be joined from text instead.
+of a hundred arguments. A level with more fields than a select may have columns, or with a name too long
+for an alias, is put together from several such objects as text.
 A document never contains a line break.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
+from flusso.builder.aggregates import aggregate_value
 from flusso.builder.conditions import Operands, select_rows
 from flusso.builder.keys import columns_of, join_keys, match_keys, select_texts
-from flusso.catalog import Catalog, Column, Table
-from flusso.postgres.identifiers import literal, quote, quote_table
-from flusso.postgres.values import INTEGER_KINDS, render
+from flusso.builder.leaves import json_text, leaf_value
+from flusso.builder.level import Level
+from flusso.catalog import Catalog
+from flusso.postgres.identifiers import literal, quote
 from flusso.schema.model import (
     Aggregate,
-    AggregateKind,
-    Columns,
     Direction,
     Field,
     Group,
@@ -32,15 +31,12 @@ from flusso.schema.model import (
     Join,
     JoinKind,
     OrderBy,
-    Scalar,
-    ScalarKind,
-    Transform,
+    Through,
 )
 
-_FUNCTIONS = {Transform.LOWERCASE: "lower", Transform.TRIM: "btrim"}
 _MAX_ALIAS_BYTES = 63
-_SUMS = {"int2": "int8", "int4": "int8", "int8": "numeric", "money": "numeric"}
-"""What the sum of a type is, where it is not the type itself."""
+_MAX_COLUMNS = 1600
+"""Postgres refuses a select of more than 1,664."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ class _Compiler:
     def compile(self, schema: IndexSchema, match: str) -> Statement:
         table = self._catalog.tables[schema.table]
         key = columns_of(table, schema.primary_key)
-        document = self._object(schema.fields, _Level(table, _ROOT, schema.primary_key))
+        document = self._object(schema.fields, Level(table, _ROOT, schema.primary_key))
         source, where = select_rows(
             table, _ROOT, schema.filters, schema.soft_delete, self._operands, with_ctid=True
         )
@@ -94,23 +90,16 @@ class _Compiler:
         self._aliases += 1
         return f"t{self._aliases}"
 
-    def _object(self, fields: Sequence[Field], level: _Level, tail: str = "") -> str:
+    def _object(self, fields: Sequence[Field], level: Level, tail: str = "") -> str:
         """Select one JSON object for each row that `tail` (from, where, order, limit) gives."""
-        pairs = [(item.name, self._value(item, level)) for item in fields]
-        if all(len(name.encode()) <= _MAX_ALIAS_BYTES for name, _ in pairs):
-            columns = ",".join(f"{level.line}{value} as {quote(name)}" for name, value in pairs)
-            return f"select row_to_json(d.*) from (select{columns}{tail}) as d"
-        members = f"{level.line}|| ',' || ".join(
-            f"{_literal(json.dumps(name, ensure_ascii=False) + ':')} || "
-            f"coalesce(to_json({value})::text, 'null')"
-            for name, value in pairs
-        )
-        return f"select ('{{' || {members} || '}}')::json{tail}"
+        values = [(item.name, self._value(item, level)) for item in fields]
+        if len(values) <= _MAX_COLUMNS and all(_is_alias(name) for name, _ in values):
+            return _row(values, level, tail)
+        pieces = [_piece(part, level) for part in _parts(values)]
+        return f"select ('{{' || array_to_string(array[{', '.join(pieces)}], ',') || '}}')::json{tail}"
 
-    def _value(self, item: Field, level: _Level) -> str:
+    def _value(self, item: Field, level: Level) -> str:
         match item:
-            case Scalar():
-                return _scalar(item, level)
             case Group():
                 return f"({self._object(item.fields, replace(level, depth=level.depth + 1))})"
             case Join():
@@ -118,93 +107,85 @@ class _Compiler:
             case Aggregate():
                 return self._aggregate(item, level)
             case _:
-                assert_never(item)
+                return leaf_value(item, level)
 
-    def _join(self, item: Join, parent: _Level) -> str:
+    def _join(self, item: Join, parent: Level) -> str:
         table = self._catalog.tables[item.table]
-        level = _Level(table, self._next_alias(), item.primary_key, parent.depth + 1)
+        level = Level(table, self._next_alias(), item.primary_key, parent.depth + 1)
         tail = self._rows(item, level, parent) + _order_and_limit(item, level)
         select = self._object(item.fields, level, tail)
         return f"array({select})" if item.kind.is_to_many else f"({select})"
 
-    def _rows(self, item: Join | Aggregate, level: _Level, parent: _Level) -> str:
+    def _rows(self, item: Join | Aggregate, level: Level, parent: Level) -> str:
         source, where = select_rows(level.table, level.alias, item.filters, item.soft_delete, self._operands)
         if item.through is not None:
-            junction = self._catalog.tables[item.through.table]
-            alias = self._next_alias()
-            right = columns_of(level.table, level.key)
-            source = (
-                f"{quote_table(junction.name)} as {alias} join {source}"
-                f" on {join_keys(level.alias, right, alias, item.through.right_key)}"
-            )
-            left = columns_of(junction, item.through.left_key)
-            link = join_keys(alias, left, parent.alias, parent.key)
-        elif isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
+            return self._rows_through(item, item.through, level, parent, source, where)
+        if isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
             link = join_keys(level.alias, columns_of(level.table, level.key), parent.alias, item.column)
         else:
             foreign = columns_of(level.table, item.foreign_key)
             link = join_keys(level.alias, foreign, parent.alias, parent.key)
         return f"{level.line}from {source}{level.line}where {' and '.join([link, *where])}"
 
-    def _aggregate(self, item: Aggregate, parent: _Level) -> str:
+    def _rows_through(
+        self,
+        item: Join | Aggregate,
+        through: Through,
+        level: Level,
+        parent: Level,
+        source: str,
+        where: list[str],
+    ) -> str:
+        junction = self._catalog.tables[through.table]
+        alias = self._next_alias()
+        linking, narrowing = select_rows(junction, alias, through.filters, None, self._operands)
+        right = join_keys(level.alias, columns_of(level.table, level.key), alias, through.right_key)
+        left = join_keys(alias, columns_of(junction, through.left_key), parent.alias, parent.key)
+        if isinstance(item, Aggregate) and item.is_distinct:
+            links = f"exists (select from {linking} where {' and '.join([right, left, *narrowing])})"
+            return f"{level.line}from {source}{level.line}where {' and '.join([links, *where])}"
+        conditions = " and ".join([left, *narrowing, *where])
+        return f"{level.line}from {linking} join {source} on {right}{level.line}where {conditions}"
+
+    def _aggregate(self, item: Aggregate, parent: Level) -> str:
         table = self._catalog.tables[item.table]
-        level = _Level(table, self._next_alias(), item.primary_key, parent.depth + 1)
-        rows = self._rows(item, level, parent)
-        match item.kind:
-            case AggregateKind.COUNT:
-                return f"(select count(*){rows})"
-            case AggregateKind.SUM:
-                return _sum(item, level, rows)
-            case _:
-                assert_never(item.kind)
+        level = Level(table, self._next_alias(), item.primary_key, parent.depth + 1)
+        return aggregate_value(item, level, self._rows(item, level, parent))
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """A table that fields are read from: its alias and the key that other tables refer to."""
-
-    table: Table
-    alias: str
-    key: Columns
-    depth: int = 2
-
-    @property
-    def line(self) -> str:
-        """Begin a line of the statement, indented to this level."""
-        return "\n" + "  " * self.depth
+def _is_alias(name: str) -> bool:
+    return len(name.encode()) <= _MAX_ALIAS_BYTES
 
 
-def _literal(text: str) -> str:
-    return literal(text).strip()
+def _row(values: Sequence[tuple[str, str]], level: Level, tail: str = "") -> str:
+    columns = ",".join(f"{level.line}{value} as {quote(name)}" for name, value in values)
+    return f"select row_to_json(d.*) from (select{columns}{tail}) as d"
 
 
-def _scalar(item: Scalar, level: _Level) -> str:
-    return render(
-        level.table.columns[item.column],
-        f"{level.alias}.{quote(item.column)}",
-        item.kind,
-        functions=[_FUNCTIONS[transform] for transform in item.transforms],
-        default=None
-        if item.default is None
-        else json.dumps(item.default, ensure_ascii=False, separators=(",", ":")),
-    )
+def _parts(values: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Cut a level into runs that one select can hold; a name too long for an alias stands alone."""
+    part: list[tuple[str, str]] = []
+    for name, value in values:
+        if part and (not _is_alias(name) or len(part) == _MAX_COLUMNS):
+            yield part
+            part = []
+        if _is_alias(name):
+            part.append((name, value))
+        else:
+            yield [(name, value)]
+    if part:
+        yield part
 
 
-def _sum(item: Aggregate, level: _Level, rows: str) -> str:
-    assert item.column is not None
-    column = level.table.columns[item.column]
-    name = f"{level.alias}.{quote(item.column)}"
-    base = _SUMS.get(column.base, column.base)
-    total = f"sum({name}::numeric)" if column.base == "money" else f"sum({name})"
-    if item.value_type in INTEGER_KINDS and column.base not in ("int2", "int4", "int8"):
-        total = f"round({total})"
-    value = render(Column(item.name, base, base), "s.v", item.value_type or ScalarKind.DOUBLE)
-    if value == "s.v":
-        return f"(select {total}{rows})"
-    return f"(select {value} from (select {total} as v{rows}) as s)"
+def _piece(part: Sequence[tuple[str, str]], level: Level) -> str:
+    """Give the members of an object without its braces, as text."""
+    name, value = part[0]
+    if _is_alias(name):
+        return f"left(right(({_row(part, level)})::text, -1), -1)"
+    return f"{level.line}{literal(json_text(name) + ':').strip()} || coalesce(to_json({value})::text, 'null')"
 
 
-def _order_and_limit(item: Join, level: _Level) -> str:
+def _order_and_limit(item: Join, level: Level) -> str:
     """Order rows fully, so that the same rows always give the same bytes."""
     key = level.table.primary_key
     is_single = item.kind is JoinKind.BELONGS_TO and key and set(key) <= set(item.primary_key)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
 from flusso.config.secret import Secret
-from flusso.schema.mapping import TextAnalysis
+from flusso.schema.analysis import TextAnalysis
 from flusso.schema.model import IndexSchema
 
 MIB = 1024 * 1024

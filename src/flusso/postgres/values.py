@@ -14,10 +14,7 @@ from collections.abc import Sequence
 
 from flusso.catalog import Column
 from flusso.postgres.identifiers import literal
-from flusso.schema.model import ScalarKind
-
-TEXT_KINDS = frozenset({ScalarKind.TEXT, ScalarKind.IDENTIFIER, ScalarKind.KEYWORD, ScalarKind.ENUM})
-INTEGER_KINDS = frozenset({ScalarKind.SHORT, ScalarKind.INTEGER, ScalarKind.LONG})
+from flusso.schema.model import TEXT_KINDS, WHOLE_KINDS, ScalarKind
 
 _INTEGERS = ("int2", "int4", "int8")
 _NUMBERS = (*_INTEGERS, "numeric", "float4", "float8")
@@ -111,7 +108,7 @@ def _render_number(base: str, x: str, kind: ScalarKind) -> str:
         return x
     least, greatest = _LIMITS.get(kind, (f"-{_DOUBLE}", _DOUBLE))
     rendered = x
-    if kind in INTEGER_KINDS:
+    if kind in WHOLE_KINDS:
         if base in ("float4", "float8") and kind is ScalarKind.LONG:
             greatest = _LONG_AS_FLOAT
         rendered = x if base in _INTEGERS else f"{x}::int8"

@@ -5,15 +5,17 @@ Used by `fields` at every level. Operands stay values: they are bound by the bui
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from flusso.diagnostic import Code
 from flusso.schema.model import (
     ColumnFilter,
+    Custom,
     Direction,
     Field,
     Filter,
     FilterOp,
+    Group,
     OrderBy,
     RawFilter,
     Scalar,
@@ -107,7 +109,7 @@ def read_soft_delete(section: Section, fields: Sequence[Field]) -> SoftDelete | 
 
 def _column_of(section: Section, fields: Sequence[Field]) -> str:
     name = section.text("field")
-    columns = {item.name: item.column for item in fields if isinstance(item, Scalar)}
+    columns = dict(_columns(fields))
     if name and name not in columns:
         section.wrong(
             f'there is no scalar field "{name}" at this level',
@@ -116,3 +118,13 @@ def _column_of(section: Section, fields: Sequence[Field]) -> str:
             hint=did_you_mean(name, columns),
         )
     return columns.get(name, "")
+
+
+def _columns(fields: Sequence[Field]) -> Iterator[tuple[str, str]]:
+    """Pair fields with their columns: those of groups too, which are of the same row."""
+    for item in fields:
+        if isinstance(item, Scalar | Custom):
+            yield item.name, item.column
+    for item in fields:
+        if isinstance(item, Group):
+            yield from _columns(item.fields)

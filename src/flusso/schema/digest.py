@@ -13,10 +13,10 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 
-from flusso.schema.model import IndexSchema, Json
+from flusso.schema.model import IndexSchema, Json, Scalar
 
 _FORMAT = 1
-"""Raise it when the same model begins to give other documents or another mapping."""
+"""Raise it when every model begins to give other documents or another mapping; for some, see `_revision`."""
 
 
 def digest(schema: IndexSchema, shape: Mapping[str, Json]) -> str:
@@ -29,8 +29,9 @@ def digest(schema: IndexSchema, shape: Mapping[str, Json]) -> str:
 def _plain(value: object) -> Json:
     """Turn a piece of the model into JSON; the order of a tuple counts, that of a mapping does not."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        content = {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-        return {"is": type(value).__name__, **content}
+        counted = [item for item in dataclasses.fields(value) if not _is_omitted(value, item)]
+        content = {item.name: _plain(getattr(value, item.name)) for item in counted}
+        return {"is": type(value).__name__, **_revision(value), **content}
     match value:
         case StrEnum():
             return value.value
@@ -42,3 +43,17 @@ def _plain(value: object) -> Json:
             return value
         case _:
             raise TypeError(f"{type(value).__name__} has no place in a digest")
+
+
+def _revision(value: object) -> dict[str, Json]:
+    """Mark the parts of a model whose mapping or documents are no longer what they first were."""
+    return {"ranks": 2} if isinstance(value, Scalar) and value.variants else {}
+
+
+def _is_omitted(value: object, item: dataclasses.Field[object]) -> bool:
+    """An attribute added later must not change the digests of schemas that do not use it."""
+    if not item.metadata.get("omit_default"):
+        return False
+    factory = item.default_factory
+    default = item.default if factory is dataclasses.MISSING else factory()
+    return bool(getattr(value, item.name) == default)

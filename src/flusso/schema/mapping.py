@@ -1,27 +1,31 @@
 """From a schema to an index mapping with its analysis settings. Pure: same schema, same mapping.
 
 Used by the search sinks when they make an index. `text_field_names` serves sinks without a mapping. The
-mapping is strict: the schema says every field, so a key that is not in it is a fault, not a new field.
-
-`text_analysis` chooses the analyzers: `builtin` needs the server's analysis-common module (every full
-distribution has it), `icu` the ICU plugin, `plain` nothing at all.
+mapping is strict: the schema says every field, so a key that is not in it is a fault, not a new field. Only
+inside a map are keys data: there each new one gets the mapping of the declared kind, by a template for
+that place. The analyzers that the mapping names are in `analysis`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import assert_never
 
+from flusso.schema.analysis import TextAnalysis, analysis_settings
 from flusso.schema.model import (
+    TEXT_KINDS,
     Aggregate,
     AggregateKind,
+    Constant,
+    Custom,
     Field,
+    Geo,
     Group,
     IndexSchema,
     Join,
     Json,
+    Map,
     Scalar,
     ScalarKind,
     walk,
@@ -32,8 +36,10 @@ _IGNORE_ABOVE_KEYWORD = 8191
 """Lucene refuses a term over 32,766 bytes, and with it the document; a character takes at most four."""
 _DEFAULT_FIELD_LIMIT = 1000
 _DEFAULT_NESTED_LIMIT = 50
+_ROOM_OF_A_MAP = 10_000
+"""Fields, subfields included, that the keys of one map may become before the server refuses more."""
+_MAX_LONG = 2**63
 
-_TEXT_KINDS = (ScalarKind.TEXT, ScalarKind.IDENTIFIER, ScalarKind.KEYWORD, ScalarKind.ENUM)
 _PLAIN_TYPES = {
     ScalarKind.BOOLEAN: "boolean",
     ScalarKind.SHORT: "short",
@@ -48,21 +54,14 @@ _PLAIN_TYPES = {
 }
 
 
-class TextAnalysis(StrEnum):
-    """Which analyzers the server has."""
-
-    BUILTIN = "builtin"
-    ICU = "icu"
-    PLAIN = "plain"
-
-
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What holds for the whole mapping; `ranks` collects the orders of enums met on the way."""
+    """What holds for the whole mapping; orders of enums and templates for maps are collected on the way."""
 
     analysis: TextAnalysis
     auto_subfields: bool
     ranks: dict[tuple[str, ...], str] = field(default_factory=dict)
+    templates: list[Json] = field(default_factory=list)
 
     @property
     def lowercase(self) -> str:
@@ -74,51 +73,110 @@ def index_mapping(
 ) -> dict[str, Json]:
     """Give the body that creates the index: `settings` that the mapping needs, and `mappings`."""
     choices = _Choices(TextAnalysis(text_analysis), auto_subfields)
-    properties = _properties(schema.fields, choices)
+    properties = _properties(schema.fields, choices, "")
     settings: dict[str, Json] = {}
-    analysis = _analysis(choices)
+    analysis = analysis_settings(choices.analysis, choices.ranks)
     if analysis:
         settings["analysis"] = analysis
-    settings |= _limits(properties)
-    return {"settings": settings, "mappings": {"dynamic": "strict", "properties": properties}}
+    settings |= _limits(properties, len(choices.templates))
+    mappings: dict[str, Json] = {"dynamic": "strict"}
+    if choices.templates:
+        mappings["dynamic_templates"] = choices.templates
+    return {"settings": settings, "mappings": mappings | {"properties": properties}}
 
 
 def text_field_names(schema: IndexSchema) -> tuple[str, ...]:
     """Name the fields that hold words, at any depth, each once, in the order of the schema."""
     names = [
-        each.name for each in walk(schema.fields) if isinstance(each, Scalar) and each.kind in _TEXT_KINDS
+        each.name for each in walk(schema.fields) if isinstance(each, Scalar) and each.kind in TEXT_KINDS
     ]
     return tuple(dict.fromkeys(names))
 
 
-def _properties(fields: tuple[Field, ...], choices: _Choices) -> dict[str, Json]:
-    return {each.name: _field(each, choices) for each in fields}
+def _properties(fields: tuple[Field, ...], choices: _Choices, path: str) -> dict[str, Json]:
+    return {each.name: _merged(_field(each, choices, path), each.options) for each in fields}
 
 
-def _field(item: Field, choices: _Choices) -> dict[str, Json]:
+def _field(item: Field, choices: _Choices, path: str) -> dict[str, Json]:
+    inner = f"{path}{item.name}."
     match item:
         case Scalar():
-            return _merged(_scalar(item, choices), item.options)
+            return _scalar(item, choices)
+        case Custom():
+            return {"type": item.opensearch}
+        case Geo():
+            return {"type": "geo_point"}
+        case Map():
+            return _map(item, choices, inner)
+        case Constant():
+            return _constant(item.value, choices)
         case Group():
-            return {"type": "object", "properties": _properties(item.fields, choices)}
+            return {"type": "object", "properties": _properties(item.fields, choices, inner)}
         case Join():
             # Rows of a to-many join stay apart: a query on two columns must match within one row.
             kind = "nested" if item.kind.is_to_many else "object"
-            return {"type": kind, "properties": _properties(item.fields, choices)}
+            return {"type": kind, "properties": _properties(item.fields, choices, inner)}
         case Aggregate():
-            return {"type": _aggregate_type(item)}
+            return _aggregate(item, choices)
         case _:
             assert_never(item)
 
 
-def _aggregate_type(item: Aggregate) -> str:
-    if item.kind is AggregateKind.COUNT:
-        return "long"
-    return _PLAIN_TYPES[item.value_type or ScalarKind.DOUBLE]
+def _aggregate(item: Aggregate, choices: _Choices) -> dict[str, Json]:
+    match item.kind:
+        case AggregateKind.COUNT:
+            kind = ScalarKind.LONG
+        case AggregateKind.AVG:
+            kind = ScalarKind.DOUBLE
+        case AggregateKind.IDS:
+            kind = item.element_type or ScalarKind.KEYWORD
+        case _:
+            kind = item.value_type or ScalarKind.DOUBLE
+    return _kind(kind, choices)
+
+
+def _map(item: Map, choices: _Choices, path: str) -> dict[str, Json]:
+    """An object that takes new keys, and a template that gives each the mapping of the declared kind."""
+    values = _kind(item.values, choices)
+    if values["type"] in _CAN_BE_MALFORMED:
+        # A word where a number is declared must not cost the document: it is kept and not indexed.
+        values["ignore_malformed"] = True
+    name = f"flusso_map_{len(choices.templates) + 1}"
+    choices.templates.append({name: {"path_match": f"{path}*", "mapping": values}})
+    return {"type": "object", "dynamic": True}
+
+
+_CAN_BE_MALFORMED = ("short", "integer", "long", "float", "double", "date")
+
+
+def _constant(value: Json, choices: _Choices) -> dict[str, Json]:
+    """Map by the type that the value has; what is no scalar is kept and not indexed."""
+    items = value if isinstance(value, list) and value else [value]
+    kinds = {_kind_of(item) for item in items}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return dict(_ANYTHING) if kind is None else _kind(kind, choices)
+
+
+def _kind_of(value: Json) -> ScalarKind | None:
+    match value:
+        case bool():
+            return ScalarKind.BOOLEAN
+        case int() if -_MAX_LONG <= value < _MAX_LONG:
+            return ScalarKind.LONG
+        case int() | float():
+            return ScalarKind.DOUBLE
+        case str():
+            return ScalarKind.KEYWORD
+        case _:
+            return None
 
 
 def _scalar(item: Scalar, choices: _Choices) -> dict[str, Json]:
-    match item.kind:
+    return _enum(item, choices) if item.variants else _kind(item.kind, choices)
+
+
+def _kind(kind: ScalarKind, choices: _Choices) -> dict[str, Json]:
+    match kind:
         case ScalarKind.TEXT:
             return _text("flusso_text", choices)
         case ScalarKind.IDENTIFIER:
@@ -126,15 +184,18 @@ def _scalar(item: Scalar, choices: _Choices) -> dict[str, Json]:
         case ScalarKind.KEYWORD:
             return _keyword(choices)
         case ScalarKind.ENUM:
-            return _enum(item, choices)
+            return {"type": "keyword", "ignore_above": _IGNORE_ABOVE_KEYWORD}
         case ScalarKind.UUID:
             return {"type": "keyword"}
         case ScalarKind.JSON:
-            # Any JSON value at all, kept and not indexed. A dynamic object would refuse the first document
-            # whose value has another type than the one before, and a flat_object a scalar or a long string.
-            return {"type": "object", "enabled": False}
+            return dict(_ANYTHING)
         case _:
-            return {"type": _PLAIN_TYPES[item.kind]}
+            return {"type": _PLAIN_TYPES[kind]}
+
+
+# Any JSON value at all, kept and not indexed. A dynamic object would refuse the first document whose value
+# has another type than the one before, and a flat_object a scalar or a long string.
+_ANYTHING: dict[str, Json] = {"type": "object", "enabled": False}
 
 
 def _text(analyzer: str, choices: _Choices) -> dict[str, Json]:
@@ -156,8 +217,8 @@ def _keyword(choices: _Choices) -> dict[str, Json]:
 
 def _enum(item: Scalar, choices: _Choices) -> dict[str, Json]:
     """A keyword, with a subfield that holds the variant's rank where the server can compute it."""
-    keyword: dict[str, Json] = {"type": "keyword", "ignore_above": _IGNORE_ABOVE_KEYWORD}
-    if not item.variants or choices.analysis is TextAnalysis.PLAIN:
+    keyword = _kind(ScalarKind.ENUM, choices)
+    if choices.analysis is TextAnalysis.PLAIN:
         return keyword
     name = choices.ranks.setdefault(item.variants, f"flusso_rank_{len(choices.ranks) + 1}")
     return keyword | {"fields": {"sort": {"type": "keyword", "normalizer": name}}}
@@ -182,62 +243,10 @@ def _merged(mapping: dict[str, Json], options: Mapping[str, Json]) -> dict[str, 
     return merged
 
 
-def _analysis(choices: _Choices) -> dict[str, Json]:
-    if choices.analysis is TextAnalysis.PLAIN:
-        return {}
-    is_icu = choices.analysis is TextAnalysis.ICU
-    folding: list[Json] = ["icu_folding"] if is_icu else ["lowercase", "asciifolding"]
-    normalizers: dict[str, Json] = {
-        "flusso_lowercase": {"type": "custom", "filter": ["icu_normalizer"] if is_icu else ["lowercase"]}
-    }
-    normalizers |= {
-        name: {"type": "custom", "char_filter": [name], "filter": []} for name in choices.ranks.values()
-    }
-    analysis: dict[str, Json] = {
-        "analyzer": {
-            "flusso_text": {
-                "type": "custom",
-                "tokenizer": "icu_tokenizer" if is_icu else "standard",
-                "filter": folding,
-            },
-            "flusso_code": {
-                "type": "custom",
-                "tokenizer": "whitespace",
-                "filter": ["flusso_parts", "flatten_graph", *folding],
-            },
-        },
-        "filter": {
-            "flusso_parts": {"type": "word_delimiter_graph", "preserve_original": True, "catenate_all": True}
-        },
-        "normalizer": normalizers,
-    }
-    if choices.ranks:
-        analysis["char_filter"] = {name: _rank(variants) for variants, name in choices.ranks.items()}
-    return analysis
-
-
-def _rank(variants: tuple[str, ...]) -> dict[str, Json]:
-    """Map each variant to its rank, padded so that ranks sort as text.
-
-    The filter replaces the longest match at each place. A value that is a variant is its own longest match,
-    so it becomes its rank and nothing else. Escapes keep the rule's own signs out of the variant.
-    """
-    width = len(str(len(variants) - 1))
-    rules: list[Json] = [
-        f"{_escaped(variant)} => {rank:0{width}d}" for rank, variant in enumerate(variants) if variant
-    ]
-    return {"type": "mapping", "mappings": rules}
-
-
-def _escaped(text: str) -> str:
-    units = text.encode("utf-16-be")
-    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
-    return "".join(chr(code) if code < 128 and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)
-
-
-def _limits(properties: Mapping[str, Json]) -> dict[str, Json]:
+def _limits(properties: Mapping[str, Json], maps: int) -> dict[str, Json]:
     """Raise the server's guards against runaway mappings where the schema itself asks for more."""
     total, nested = _size(properties)
+    total += maps * _ROOM_OF_A_MAP
     limits: dict[str, Json] = {}
     if total > _DEFAULT_FIELD_LIMIT:
         limits["index.mapping.total_fields.limit"] = total

@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypeAlias
 
 from flusso.catalog import TableName
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 Columns = tuple[str, ...]
+
+OMIT_DEFAULT = MappingProxyType({"omit_default": True})
+"""Marks an attribute that came after digests were first taken: at its default it leaves no trace in one."""
 
 
 class ScalarKind(StrEnum):
@@ -37,6 +41,11 @@ class ScalarKind(StrEnum):
     TIMESTAMP = "timestamp"
     BINARY = "binary"
     JSON = "json"
+
+
+TEXT_KINDS = frozenset({ScalarKind.TEXT, ScalarKind.IDENTIFIER, ScalarKind.KEYWORD, ScalarKind.ENUM})
+WHOLE_KINDS = frozenset({ScalarKind.SHORT, ScalarKind.INTEGER, ScalarKind.LONG})
+NUMBER_KINDS = WHOLE_KINDS | {ScalarKind.FLOAT, ScalarKind.DOUBLE, ScalarKind.DECIMAL}
 
 
 class Transform(StrEnum):
@@ -65,6 +74,10 @@ class AggregateKind(StrEnum):
 
     COUNT = "count"
     SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    IDS = "ids"
 
 
 class FilterOp(StrEnum):
@@ -136,6 +149,8 @@ class Through:
     table: TableName
     left_key: Columns
     right_key: Columns
+    filters: tuple[Filter, ...] = field(default=(), metadata=OMIT_DEFAULT)
+    """Which of its rows count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +170,59 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class Custom:
+    """A field filled by one column whose type in the index is given by name."""
+
+    name: str
+    column: str
+    postgres: tuple[str, ...]
+    """The types that the column may have."""
+    opensearch: str
+    """The type in the mapping."""
+    is_required: bool = False
+    default: Json = None
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Geo:
+    """A point, of two columns (`lat`, `lon`) or of one (`column`)."""
+
+    name: str
+    column: str = ""
+    lat: str = ""
+    lon: str = ""
+    is_required: bool = False
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """An object whose keys are data and whose values are all of one kind."""
+
+    name: str
+    column: str
+    values: ScalarKind
+    is_required: bool = False
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same value in every document."""
+
+    name: str
+    value: Json
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """An object of fields of the same row, without a join."""
 
     name: str
     fields: tuple[Field, ...]
+    options: Mapping[str, Json] = field(default_factory=dict, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +246,7 @@ class Join:
     limit: int | None = None
     is_required: bool = False
     soft_delete: SoftDelete | None = None
+    options: Mapping[str, Json] = field(default_factory=dict, metadata=OMIT_DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +263,15 @@ class Aggregate:
     value_type: ScalarKind | None = None
     filters: tuple[Filter, ...] = ()
     soft_delete: SoftDelete | None = None
+    element_type: ScalarKind | None = field(default=None, metadata=OMIT_DEFAULT)
+    """Of ids: what the related table's keys are."""
+    is_distinct: bool = field(default=False, metadata=OMIT_DEFAULT)
+    """Through a junction: each related row once, however many junction rows lead to it."""
+    options: Mapping[str, Json] = field(default_factory=dict, metadata=OMIT_DEFAULT)
 
 
-Field: TypeAlias = Scalar | Group | Join | Aggregate
+Leaf: TypeAlias = Scalar | Custom | Geo | Map | Constant
+Field: TypeAlias = Leaf | Group | Join | Aggregate
 
 
 @dataclass(frozen=True, slots=True)

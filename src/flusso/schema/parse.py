@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from flusso.errors import SchemaError
 from flusso.schema.conditions import read_filters, read_soft_delete
-from flusso.schema.fields import DEFAULT_SCHEMA, Level, read_fields, read_table
+from flusso.schema.fields import read_fields
 from flusso.schema.model import IndexSchema
 from flusso.schema.node import Node, Problems
+from flusso.schema.related import Level, read_table
 from flusso.schema.section import Section
 from flusso.schema.yaml_nodes import read_yaml
 
 VERSION = 1
+DEFAULT_SCHEMA = "public"
 KEYS = ("version", "table", "schema", "primary_key", "fields", "filters", "soft_delete")
 _REFUSED = {"doc_id": "doc_id is not supported: the id of a document is the primary key of its row"}
 

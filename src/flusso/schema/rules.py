@@ -1,4 +1,4 @@
-"""What the file alone can show wrong: which keys a tag carries, names, key lengths, defaults.
+"""What the file alone can show wrong: which keys a tag carries, names, key lengths.
 
 Used by `fields`, which does the reading. What needs the database (does the column exist, does its type
 fit) is the business of `check`.
@@ -9,40 +9,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from flusso.diagnostic import Code
-from flusso.schema.model import AggregateKind, Columns, JoinKind, Json, ScalarKind
+from flusso.schema.model import TEXT_KINDS, AggregateKind, Columns, JoinKind, ScalarKind
 from flusso.schema.node import Node, Problems
-from flusso.schema.section import Section, read_text, to_json
-
-LATER_TAGS = ("custom", "geo", "map", "avg", "min", "max", "ids", "constant")
-"""Tags of the format that this version does not build yet."""
-
-TEXT_KINDS = frozenset({ScalarKind.TEXT, ScalarKind.IDENTIFIER, ScalarKind.KEYWORD, ScalarKind.ENUM})
-WHOLE_KINDS = frozenset({ScalarKind.SHORT, ScalarKind.INTEGER, ScalarKind.LONG})
-NUMBER_KINDS = WHOLE_KINDS | {ScalarKind.FLOAT, ScalarKind.DOUBLE, ScalarKind.DECIMAL}
+from flusso.schema.section import Section, read_text
 
 _SCALAR = {"column", "required", "default", "options"}
-_RELATED = {"table", "schema", "primary_key", "filters", "soft_delete"}
+_RELATED = {"table", "schema", "primary_key", "filters", "soft_delete", "options"}
 _JOIN = _RELATED | {"fields"}
-_REACHED = _RELATED | {"foreign_key", "through"}
+_REACHED = _RELATED | {"foreign_key", "through", "distinct"}
+
+AGGREGATE_NEEDS: dict[AggregateKind, tuple[str, ...]] = {
+    AggregateKind.COUNT: (),
+    AggregateKind.SUM: ("column", "value_type"),
+    AggregateKind.AVG: ("column",),
+    AggregateKind.MIN: ("column", "value_type"),
+    AggregateKind.MAX: ("column", "value_type"),
+    AggregateKind.IDS: ("element_type",),
+}
+"""What each aggregate must say besides its table and the way to it."""
 
 _CARRIES: dict[str, set[str]] = {
     **{kind: _SCALAR | ({"transforms"} if kind in TEXT_KINDS else set()) for kind in ScalarKind},
     ScalarKind.ENUM: _SCALAR | {"transforms", "variants"},
     ScalarKind.BINARY: _SCALAR - {"default"},
-    "object": {"fields"},
+    "custom": _SCALAR | {"postgres", "opensearch"},
+    "geo": {"column", "lat", "lon", "required", "options"},
+    "map": {"column", "values", "required", "options"},
+    "constant": {"value", "options"},
+    "object": {"fields", "options"},
     JoinKind.BELONGS_TO: _JOIN | {"column", "required"},
     JoinKind.HAS_ONE: _JOIN | {"foreign_key", "required", "order_by"},
     JoinKind.HAS_MANY: _JOIN | {"foreign_key", "order_by", "limit"},
     JoinKind.MANY_TO_MANY: _JOIN | {"through", "order_by", "limit"},
-    AggregateKind.COUNT: _REACHED,
-    AggregateKind.SUM: _REACHED | {"column", "value_type"},
+    **{kind: _REACHED | set(needs) for kind, needs in AGGREGATE_NEEDS.items()},
 }
 TAGS = frozenset(_CARRIES)
-SCALAR_TAGS: frozenset[str] = frozenset(ScalarKind)
 JOIN_TAGS: frozenset[str] = frozenset(JoinKind)
 AGGREGATE_TAGS: frozenset[str] = frozenset(AggregateKind)
 
-_SIBLINGS = set().union(*_CARRIES.values()) | {"element_type", "lat", "lon", "values", "value"}
+_SIBLINGS = set().union(*_CARRIES.values())
 
 _TO_ONE_LIMIT = "{tag} is one row: it takes no limit"
 _ARRAY_REQUIRED = "{tag} is never null: it takes no required"
@@ -69,12 +74,13 @@ _REASONS: dict[tuple[str, str], str] = {
     ("many_to_many", "column"): 'many_to_many takes "through"; "column" is for belongs_to',
     ("count", "column"): "count counts rows: it takes no column; filter with is_not_null to count values",
     ("count", "value_type"): "count is always a long: it takes no value_type",
-    ("count", "required"): _AGGREGATE_REQUIRED,
-    ("sum", "required"): _AGGREGATE_REQUIRED,
+    ("avg", "value_type"): "avg is always a double: it takes no value_type",
+    ("ids", "column"): "ids are the keys of the related table: it takes no column",
+    ("ids", "value_type"): 'ids takes "element_type", the kind of each key',
+    **{(kind, "required"): _AGGREGATE_REQUIRED for kind in AggregateKind},
+    ("object", "required"): "object is never null: it takes no required",
+    ("constant", "column"): "constant has a value of its own: it takes no column",
     ("binary", "default"): "binary takes no default",
-    **{(tag, "options"): "options on {tag} are not supported yet" for tag in ("object", *JoinKind)},
-    **{(tag, "options"): "options on {tag} are not supported yet" for tag in AggregateKind},
-    **{(tag, "distinct"): "distinct is not supported yet" for tag in AggregateKind},
 }
 
 _METADATA = frozenset(
@@ -93,7 +99,7 @@ def refused(tag: str) -> Mapping[str, str]:
     """Say of each key that belongs to other tags why this one does not take it."""
     reasons = {
         key: f'{tag} takes no "{key}": it works on {", ".join(sorted(TEXT_KINDS))}'
-        if key == "transforms" and tag in SCALAR_TAGS
+        if key == "transforms"
         else f'{tag} takes no "{key}"'
         for key in _SIBLINGS - carried(tag)
     }
@@ -127,23 +133,3 @@ def check_length(section: Section, key: str, columns: Columns, against: str, oth
 
 def _columns(columns: Columns) -> str:
     return "1 column" if len(columns) == 1 else f"{len(columns)} columns"
-
-
-def check_default(node: Node, kind: ScalarKind, problems: Problems) -> None:
-    """Note a default that the declared kind cannot hold; for an array column it may be a list."""
-    if kind is ScalarKind.JSON:
-        return
-    items = node.value if isinstance(node.value, list) else [node]
-    for item in items:
-        if item.value is not None and not _fits(to_json(item), kind):
-            problems.at(item, f"the default of {kind} cannot be {item.kind}", Code.WRONG_TYPE)
-
-
-def _fits(value: Json, kind: ScalarKind) -> bool:
-    if kind is ScalarKind.BOOLEAN:
-        return isinstance(value, bool)
-    if kind in WHOLE_KINDS:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if kind in NUMBER_KINDS:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, str)

@@ -23,6 +23,7 @@ _MAX_NODES = 50_000
 """Aliases may be repeated, but not until a small file fills the memory."""
 
 _MAX_DEPTH = 100
+_MAX_BITS = 10_000
 
 
 def read_yaml(text: str, problems: Problems) -> Node | None:
@@ -170,5 +171,12 @@ def _integer(text: str) -> int:
     digits = digits.lstrip("+-")
     for prefix, base in (("0x", 16), ("0o", 8), ("0b", 2)):
         if digits.startswith(prefix):
-            return sign * int(digits[2:], base)
-    return sign * int(digits)
+            return sign * _bounded(int(digits[2:], base))
+    return sign * _bounded(int(digits))
+
+
+def _bounded(number: int) -> int:
+    """Refuse what could not be written as decimal digits again; it stays the text it is."""
+    if number.bit_length() > _MAX_BITS:
+        raise ValueError("too large")
+    return number

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from flusso.builder.check.kinds import SUMMABLE, are_comparable, fits, fitting_kinds
+from flusso.builder.check.kinds import are_comparable, fits, fitting_kinds
 from flusso.builder.check.spot import Spot
+from flusso.builder.check.tags import find_in_aggregate, find_in_leaf
 from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.diagnostic import Code, Diagnostic
-from flusso.postgres.values import INTEGER_KINDS, TEXT_KINDS
 from flusso.schema.model import (
+    TEXT_KINDS,
     Aggregate,
     ColumnFilter,
     Columns,
@@ -25,7 +26,6 @@ from flusso.schema.model import (
     Join,
     JoinKind,
     Scalar,
-    ScalarKind,
     SoftDelete,
 )
 from flusso.schema.node import did_you_mean
@@ -89,8 +89,10 @@ class _Checker:
                 yield from _scalar(item, table, inner)
             elif isinstance(item, Group):
                 yield from self._fields(item.fields, table, key, inner)
-            else:
+            elif isinstance(item, Join | Aggregate):
                 yield from self._related(item, table, key, inner)
+            else:
+                yield from find_in_leaf(item, table, inner)
 
     def _related(
         self, item: Join | Aggregate, parent: Table, parent_key: Columns, spot: Spot
@@ -109,8 +111,8 @@ class _Checker:
             for place, entry in enumerate(item.order_by):
                 yield from _missing(table, (entry.column,), spot, f"order_by[{place}].column")
             yield from self._fields(item.fields, table, key, spot)
-        elif item.column is not None:
-            yield from _sum(item, table, spot)
+        else:
+            yield from find_in_aggregate(item, table, key, spot)
 
     def _link(
         self,
@@ -128,6 +130,7 @@ class _Checker:
                 left, right = item.through.left_key, item.through.right_key
                 yield from _pairs(junction, left, parent, parent_key, spot, "through.left_key")
                 yield from _pairs(junction, right, table, key, spot, "through.right_key")
+                yield from _rows(junction, item.through.filters, None, spot, "through.")
         elif isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
             yield from _pairs(parent, item.column, table, key, spot, "column")
         else:
@@ -178,9 +181,9 @@ def _pairs(
 
 
 def _rows(
-    table: Table, filters: Sequence[Filter], soft_delete: SoftDelete | None, spot: Spot
+    table: Table, filters: Sequence[Filter], soft_delete: SoftDelete | None, spot: Spot, within: str = ""
 ) -> Iterator[Diagnostic]:
-    every = [(f"filters[{place}]", item) for place, item in enumerate(filters)]
+    every = [(f"{within}filters[{place}]", item) for place, item in enumerate(filters)]
     if soft_delete is not None:
         yield from _missing(table, (soft_delete.column,), spot, "soft_delete")
         every += [(f"soft_delete.when[{place}]", item) for place, item in enumerate(soft_delete.when)]
@@ -204,20 +207,6 @@ def _scalar(item: Scalar, table: Table, spot: Spot) -> Iterator[Diagnostic]:
         yield spot.says(Code.UNFIT_TYPE, message, hint=f"it fits {', '.join(fitting_kinds(column))}")
     if item.transforms and item.kind not in TEXT_KINDS:
         yield spot.says(Code.MISPLACED_KEY, f"transforms are for text, not for {item.kind}", key="transforms")
-
-
-def _sum(item: Aggregate, table: Table, spot: Spot) -> Iterator[Diagnostic]:
-    column = table.columns.get(item.column or "")
-    if column is None:
-        yield from _missing(table, (item.column or "",), spot, "column")
-    elif column.is_array or column.base not in SUMMABLE:
-        message = f'column "{item.column}" of {table.name} is {column.type}: it has no sum'
-        yield spot.says(Code.UNFIT_TYPE, message, key="column")
-    elif item.value_type is not None and item.value_type not in _SUM_KINDS:
-        yield spot.says(Code.UNFIT_TYPE, f"a sum is a number, not {item.value_type}", key="value_type")
-
-
-_SUM_KINDS = INTEGER_KINDS | {ScalarKind.FLOAT, ScalarKind.DOUBLE, ScalarKind.DECIMAL}
 
 
 def _table_hint(name: TableName, others: Sequence[TableName]) -> str | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from flusso.catalog import Column
-from flusso.postgres.values import TEXT_KINDS
-from flusso.schema.model import ScalarKind
+from flusso.schema.model import TEXT_KINDS, ScalarKind
 
 _INTEGERS = ("int2", "int4", "int8")
 NUMBERS = (*_INTEGERS, "numeric", "float4", "float8")

@@ -1,0 +1,93 @@
+"""The SQL that reduces related rows to one value.
+
+Pure. `statement` gives the rows (from and where); here stands what is selected from them.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from flusso.builder.keys import columns_of
+from flusso.builder.level import Level
+from flusso.catalog import Column
+from flusso.document import ESCAPE, SEPARATOR
+from flusso.postgres.identifiers import literal, quote
+from flusso.postgres.values import print_text, render
+from flusso.schema.model import Aggregate, AggregateKind, ScalarKind
+
+_SUMS = {"int2": "int8", "int4": "int8", "int8": "numeric"}
+"""What the sum of a type is, where it is not the type itself."""
+
+
+def aggregate_value(item: Aggregate, level: Level, rows: str) -> str:
+    """Give the expression of an aggregate over the rows."""
+    match item.kind:
+        case AggregateKind.COUNT:
+            return f"(select count(*){rows})"
+        case AggregateKind.SUM:
+            return _sum(item, level, rows)
+        case AggregateKind.AVG:
+            return _mean(item, level, rows)
+        case AggregateKind.MIN | AggregateKind.MAX:
+            return _extreme(item, level, rows)
+        case AggregateKind.IDS:
+            return _ids(item, level, rows)
+        case _:
+            assert_never(item.kind)
+
+
+def _sum(item: Aggregate, level: Level, rows: str) -> str:
+    column, name = _number(item, level)
+    base = _SUMS.get(column.base, column.base)
+    return _rendered(Column(item.name, base, base), f"sum({name})", rows, item.value_type)
+
+
+def _number(item: Aggregate, level: Level) -> tuple[Column, str]:
+    """Give the column that is reduced; money counts as the numeric that it is."""
+    column, name = level.column(item.column or "")
+    if column.base == "money":
+        return Column(column.name, "numeric", "numeric"), f"{name}::numeric"
+    return column, name
+
+
+def _mean(item: Aggregate, level: Level, rows: str) -> str:
+    column, name = _number(item, level)
+    if column.base in ("float4", "float8"):
+        return _rendered(Column(item.name, "float8", "float8"), f"avg({name})", rows)
+    # The mean of numerics has sixteen digits after the point, most of them zeros.
+    return _rendered(Column(item.name, "numeric", "numeric"), f"trim_scale(avg({name}))", rows)
+
+
+def _rendered(column: Column, expression: str, rows: str, kind: ScalarKind | None = None) -> str:
+    value = render(column, "s.v", kind or ScalarKind.DOUBLE)
+    if value == "s.v":
+        return f"(select {expression}{rows})"
+    return f"(select {value} from (select {expression} as v{rows}) as s)"
+
+
+def _extreme(item: Aggregate, level: Level, rows: str) -> str:
+    """Take the first in order: `min` and `max` exist for fewer types than can be ordered."""
+    column, name = _number(item, level)
+    value = render(column, name, item.value_type or ScalarKind.DOUBLE)
+    direction = " desc" if item.kind is AggregateKind.MAX else ""
+    return (
+        f"(select {value}{rows} and {name} is not null"
+        f"{level.line}order by {name}{direction}{level.line}limit 1)"
+    )
+
+
+def _ids(item: Aggregate, level: Level, rows: str) -> str:
+    """Collect keys in their order; one of several columns as the id that its document would have."""
+    key = columns_of(level.table, level.key)
+    names = [f"{level.alias}.{quote(column.name)}" for column in key]
+    if len(key) == 1:
+        value = render(key[0], names[0], item.element_type or ScalarKind.KEYWORD)
+    else:
+        parts = [_escaped(print_text(column, name)) for column, name in zip(key, names, strict=True)]
+        value = f" || {literal(SEPARATOR)} || ".join(parts)
+    return f"array(select {value}{rows}{level.line}order by {', '.join(names)})"
+
+
+def _escaped(text: str) -> str:
+    inner = f"replace({text}, {literal(ESCAPE).strip()}, {literal(ESCAPE * 2).strip()})"
+    return f"replace({inner}, {literal(SEPARATOR)}, {literal(ESCAPE + SEPARATOR).strip()})"

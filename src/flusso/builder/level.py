@@ -1,0 +1,28 @@
+"""A table that fields are read from, as the statement names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flusso.catalog import Column, Table
+from flusso.postgres.identifiers import quote
+from flusso.schema.model import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A table with its alias, and the key that other tables refer to."""
+
+    table: Table
+    alias: str
+    key: Columns
+    depth: int = 2
+
+    @property
+    def line(self) -> str:
+        """Begin a line of the statement, indented to this level."""
+        return "\n" + "  " * self.depth
+
+    def column(self, name: str) -> tuple[Column, str]:
+        """Give a column, and the expression that names it."""
+        return self.table.columns[name], f"{self.alias}.{quote(name)}"

@@ -1,0 +1,60 @@
+"""The SQL of a map: an object whose keys are data, cut down to what the index can take.
+
+Pure. A json value that is no object gives null. An entry is left out when its key can be no field name
+(empty, blank, with a dot, over 512 bytes), and its value becomes null when the kind cannot hold it: an
+object, or a list within a list, always. What is left that does not fit, a word where numbers are
+declared, is kept in the document and ignored by the mapping.
+"""
+
+from __future__ import annotations
+
+from flusso.builder.level import Level
+from flusso.postgres.json_text import as_jsonb
+from flusso.schema.model import NUMBER_KINDS, TEXT_KINDS, Map, ScalarKind
+
+MAP_TYPES = frozenset({"json", "jsonb", "hstore"})
+
+_MAX_KEY_BYTES = 512
+_MAX_NUMBER = 400
+"""Characters; a search server reads no number of a thousand digits, and a double has 309 before the point."""
+
+
+def map_value(item: Map, level: Level) -> str:
+    """Give the expression of a map."""
+    column, name = level.column(item.column)
+    entries = (
+        "string_agg(to_json(e.key)::text || ':' || "
+        f"case jsonb_typeof(e.value) when 'array' then {_list(item.values)}"
+        f" else {_single('e.value', item.values)} end"
+        """, ',' order by e.key collate "C")"""
+    )
+    return (
+        f"(select (select ('{{' || coalesce({entries}, '') || '}}')::json from jsonb_each(m.j) as e"
+        f" where btrim(e.key) <> '' and strpos(e.key, '.') = 0 and octet_length(e.key) <= {_MAX_KEY_BYTES})"
+        f" from (select {as_jsonb(column, name)} as j) as m where jsonb_typeof(m.j) = 'object')"
+    )
+
+
+def _list(kind: ScalarKind) -> str:
+    return (
+        f"(select '[' || coalesce(string_agg({_single('i.v', kind)}, ',' order by i.n), '') || ']'"
+        " from jsonb_array_elements(e.value) with ordinality as i(v, n))"
+    )
+
+
+def _single(value: str, kind: ScalarKind) -> str:
+    """Give the JSON text of one value, `null` for a kind of value that the field never takes."""
+    text = f"{value}::text"
+    number = f"case when length({text}) <= {_MAX_NUMBER} then {text} else 'null' end"
+    is_word = kind in TEXT_KINDS or kind is ScalarKind.UUID
+    cases = ["when 'null' then 'null'", "when 'array' then 'null'", "when 'object' then 'null'"]
+    if kind is ScalarKind.BOOLEAN:
+        word = f"case when {value} #>> '{{}}' in ('true', 'false') then {text} else 'null' end"
+        cases += ["when 'number' then 'null'", f"when 'string' then {word}"]
+    else:
+        cases.append(f"when 'number' then {number}")
+        if not is_word:
+            cases.append("when 'boolean' then 'null'")
+    if kind in NUMBER_KINDS:
+        cases.append(f"when 'string' then {number}")
+    return f"case jsonb_typeof({value}) {' '.join(cases)} else {text} end"
