@@ -39,7 +39,10 @@ def test_the_customers_of_the_shop_use_every_kind_of_relation_but_has_one() -> N
     shop = load_deployment(SHOP / "flusso.toml", env={"DATABASE_URL": "postgresql://h/shop"})
     fields = list(walk(shop.indexes[0].schema.fields))
     assert {item.kind for item in fields if isinstance(item, Join)} == set(JoinKind) - {JoinKind.HAS_ONE}
-    assert {item.kind for item in fields if isinstance(item, Aggregate)} == set(AggregateKind)
+    assert {item.kind for item in fields if isinstance(item, Aggregate)} == {
+        AggregateKind.COUNT,
+        AggregateKind.SUM,
+    }
 
 
 @pytest.mark.postgres
