@@ -49,6 +49,7 @@ class Code(StrEnum):
     NO_INDEX = "no-index"
     UNKNOWN_SINK = "unknown-sink"
     UNSET_VARIABLE = "unset-variable"
+    LITERAL_SECRET = "literal-secret"
 
     # A schema.
     UNKNOWN_TAG = "unknown-tag"

@@ -6,7 +6,8 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
 
     FlussoError
     ├── ConfigError               2  flusso.toml, a flag or the environment is wrong
-    │   └── SchemaError           2  a *.schema.yml is wrong, or does not fit the database
+    │   ├── SchemaError           2  a *.schema.yml is wrong, or does not fit the database
+    │   └── LockError             2  a lock is missing, was tampered with, or is of another version
     ├── SourceError               3  Postgres
     │   ├── SourceUnavailable     3  not reachable, or the connection was lost            retryable
     │   ├── SourceRefused         3  a prerequisite or a privilege is missing
@@ -74,6 +75,10 @@ class ConfigError(FlussoError):
 
 class SchemaError(ConfigError):
     """A schema file is wrong, or does not fit the database."""
+
+
+class LockError(ConfigError):
+    """A lock is missing, was tampered with, or is of another version."""
 
 
 class SourceError(FlussoError):

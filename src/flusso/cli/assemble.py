@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import assert_never
 
+from flusso import __version__
 from flusso.config.deployment import (
     Deployment,
     OnError,
@@ -16,11 +17,13 @@ from flusso.config.deployment import (
     StdoutSettings,
 )
 from flusso.config.load import Overrides, load_deployment
+from flusso.config.lock import SUFFIX, check_digests, load_locked, read_lock
 from flusso.config.secret import Secret
 from flusso.engine.session import SparkSpec
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
 from flusso.errors import ConfigError
 from flusso.postgres.connect import Dsn
+from flusso.schema.digest import digest
 from flusso.sinks.base import SinkSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.sqlite import SqliteSpec
@@ -33,8 +36,23 @@ _DRIVER_CONNECTIONS = 4
 def load(
     config: Path, *, slot: str | None = None, publication: str | None = None, prefix: str | None = None
 ) -> Deployment:
-    """Read flusso.toml and its schema files with the process's environment."""
-    return load_deployment(config, env=os.environ, overrides=Overrides(slot, publication, prefix))
+    """Read flusso.toml and its schema files, or a lock of them, with the process's environment."""
+    overrides = Overrides(slot, publication, prefix)
+    if config.suffix != SUFFIX:
+        return load_deployment(config, env=os.environ, overrides=overrides)
+    lock = read_lock(config)
+    deployment = load_locked(config, lock, env=os.environ, overrides=overrides)
+    check_digests(config, lock, index_digests(deployment), flusso=__version__)
+    return deployment
+
+
+def index_digests(deployment: Deployment) -> dict[str, dict[str, str]]:
+    """Give the digest of each index in each of its sinks."""
+    sinks = sink_specs(deployment)
+    return {
+        index.name: {name: digest(index.schema, sinks[name].shape) for name in index.sinks}
+        for index in deployment.indexes
+    }
 
 
 def dsn_of(deployment: Deployment) -> Dsn:

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from flusso import __version__
-from flusso.cli import check, demo, reindex, run, sample, schema, search, status
+from flusso.cli import build, check, demo, reindex, run, sample, schema, search, status
 from flusso.cli.report import open_console, print_findings, printable, summarize
 from flusso.errors import ConfigError, FlussoError
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(run.run)
 app.command()(check.check)
+app.command()(build.build)
 app.command()(sample.sample)
 app.command()(schema.schema)
 app.command()(status.status)

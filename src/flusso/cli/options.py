@@ -9,7 +9,10 @@ from typing import Annotated
 import typer
 
 Config = Annotated[
-    Path, typer.Option("--config", "-c", envvar="FLUSSO_CONFIG", help="The deployment file.", dir_okay=False)
+    Path,
+    typer.Option(
+        "--config", "-c", envvar="FLUSSO_CONFIG", help="The deployment file, or a lock of it.", dir_okay=False
+    ),
 ]
 Slot = Annotated[str | None, typer.Option(envvar="FLUSSO_SLOT", help="Use this replication slot.")]
 Publication = Annotated[str | None, typer.Option(envvar="FLUSSO_PUBLICATION", help="Use this publication.")]

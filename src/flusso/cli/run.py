@@ -13,6 +13,7 @@ from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.located import placed
 from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Publication, Slot
 from flusso.cli.progress import show_progress
+from flusso.config.lock import SUFFIX
 from flusso.engine.pipeline import run_pipeline
 
 _SECOND_SIGNAL = 130
@@ -24,6 +25,14 @@ def run(
         bool,
         typer.Option("--once", envvar="FLUSSO_ONCE", help="Seed, catch up, and exit instead of following."),
     ] = False,
+    locked: Annotated[
+        bool,
+        typer.Option(
+            "--locked",
+            envvar="FLUSSO_LOCKED",
+            help="Run by the lock beside the deployment file, not by the files.",
+        ),
+    ] = False,
     slot: Slot = None,
     publication: Publication = None,
     index_prefix: Prefix = None,
@@ -33,6 +42,8 @@ def run(
     ] = False,
 ) -> None:
     """Keep the indexes in step with the database."""
+    if locked:
+        config = config.with_suffix(SUFFIX)
     deployment = load(config, slot=slot, publication=publication, prefix=index_prefix)
     spec = pipeline_spec(deployment, is_once=once, skips_seed=skip_backfill)
     stop = stop_on_signal()

@@ -39,9 +39,9 @@ def read_connection(section: Section, resolver: Resolver) -> Secret:
     node = section.get("connection_url")
     if node is None or not _is_parts(node):
         found = resolver.resolve(node, reserved=DATABASE_URL)
-        if found is None and node is None:
+        if found is None and node is None and resolver.needs_values:
             section.wrong(f'"connection_url" is missing and {DATABASE_URL} is not set', code=Code.MISSING_KEY)
-        if found is not None and not _is_connection_string(found.reveal()):
+        if found is not None and found.reveal() and not _is_connection_string(found.reveal()):
             is_reserved = found == resolver.reserved(DATABASE_URL)
             section.wrong(
                 f"{DATABASE_URL if is_reserved else 'this'} is not a connection string: "

@@ -60,14 +60,38 @@ class Overrides:
     prefix: str | None = None
 
 
-def load_deployment(path: Path, *, env: Mapping[str, str], overrides: Overrides | None = None) -> Deployment:
-    """Read a deployment, or raise one `ConfigError` with all that is wrong with it."""
+def load_deployment(
+    path: Path, *, env: Mapping[str, str], overrides: Overrides | None = None, needs_values: bool = True
+) -> Deployment:
+    """Read a deployment, or raise one `ConfigError` with all that is wrong with it.
+
+    Without `needs_values` a secret that the environment does not have is no problem, and left out.
+    """
     problems = Problems(str(path))
-    node = read_toml(_read_text(path), problems)
+    node = read_toml(read_file(path), problems)
     if node is None:
         raise ConfigError.of(problems.in_order())
-    loader = _Loader(path.absolute().parent, problems, Resolver(env, problems), overrides or Overrides())
-    deployment = loader.deployment(Section(node, problems, ROOT_KEYS, _LATER))
+    folder = path.absolute().parent
+
+    def read_schema(relative: str) -> IndexSchema:
+        text = (folder / relative).read_text(encoding="utf-8-sig")
+        return parse_schema(text, file=str(path.parent / relative))
+
+    resolver = Resolver(env, problems, needs_values)
+    return load_tree(node, resolver, folder, read_schema, overrides)
+
+
+def load_tree(
+    root: Node,
+    resolver: Resolver,
+    folder: Path,
+    read_schema: Callable[[str], IndexSchema],
+    overrides: Overrides | None = None,
+) -> Deployment:
+    """Read a deployment from the tree of its file, wherever that and the schemas come from."""
+    problems = resolver.problems
+    loader = _Loader(folder, problems, resolver, overrides or Overrides(), read_schema)
+    deployment = loader.deployment(Section(root, problems, ROOT_KEYS, _LATER))
     found = [*problems.in_order(), *loader.schema_problems]
     if problems.found:
         raise ConfigError.of(found)
@@ -76,7 +100,8 @@ def load_deployment(path: Path, *, env: Mapping[str, str], overrides: Overrides 
     return deployment
 
 
-def _read_text(path: Path) -> str:
+def read_file(path: Path) -> str:
+    """Read a text, or raise the `ConfigError` that says why not."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -100,6 +125,7 @@ class _Loader:
     problems: Problems
     resolver: Resolver
     overrides: Overrides
+    read_schema: Callable[[str], IndexSchema]
     schema_problems: list[Diagnostic] = field(default_factory=list)
 
     def deployment(self, root: Section) -> Deployment:
@@ -205,18 +231,14 @@ class _Loader:
     def _schema(self, section: Section, relative: str) -> IndexSchema | None:
         path = self.folder / relative
         try:
-            text = path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            section.wrong(f"cannot read {path}: {_reason(error)}", "schema", code=Code.UNREADABLE_FILE)
-            return None
-        except ValueError:
-            section.wrong(f"cannot read {path}: it is not UTF-8, or not a path", "schema", code=Code.NOT_UTF8)
-            return None
-        try:
-            return parse_schema(text, file=str(Path(self.problems.file).parent / relative))
+            return self.read_schema(relative)
         except SchemaError as error:
             self.schema_problems += [one for one in error.problems if one not in self.schema_problems]
-            return None
+        except OSError as error:
+            section.wrong(f"cannot read {path}: {_reason(error)}", "schema", code=Code.UNREADABLE_FILE)
+        except ValueError:
+            section.wrong(f"cannot read {path}: it is not UTF-8, or not a path", "schema", code=Code.NOT_UTF8)
+        return None
 
 
 def _sink_names(root: Section, sinks: tuple[SinkSettings, ...]) -> tuple[str, ...]:

@@ -41,6 +41,8 @@ class Resolver:
 
     env: Mapping[str, str]
     problems: Problems
+    needs_values: bool = True
+    """Whether a variable that is not set is a problem; a lock is built without any value."""
 
     def resolve(self, node: Node | None, *, reserved: str | None = None) -> Secret | None:
         """Give the value of a place in the file, or None when it is set nowhere or wrong."""
@@ -67,6 +69,8 @@ class Resolver:
         if not name:
             return None
         value = self.env.get(name, "")
+        if not value and not self.needs_values:
+            return Secret("")
         if not value:
             section.wrong(f"environment variable {name} is not set", "env", code=Code.UNSET_VARIABLE)
             return None

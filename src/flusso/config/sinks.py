@@ -92,7 +92,7 @@ def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -
     api_key = resolver.resolve(section.get("api_key")) if "api_key" in section else None
     username = username or next((url.username for url in urls if url.username), None)
     password = password or next((url.password for url in urls if url.password), None)
-    if (username is None) != (password is None):
+    if (username is None) != (password is None) and resolver.needs_values:
         section.wrong("username and password go together: one of them is missing", code=Code.CONFLICTING_KEYS)
     if api_key is not None and username is not None:
         section.wrong("takes either api_key or username and password", "api_key", code=Code.CONFLICTING_KEYS)
@@ -124,6 +124,10 @@ class _Url:
     password: Secret | None
 
 
+_UNSET = _Url("http://unset", None, None)
+"""Stands for an address that only the environment will know."""
+
+
 def _urls(name: str, section: Section, resolver: Resolver) -> list[_Url]:
     node = section.get("url")
     reserved = reserved_variable(name, "URL")
@@ -134,6 +138,8 @@ def _urls(name: str, section: Section, resolver: Resolver) -> list[_Url]:
     else:
         literal = None if node is not None and isinstance(node.value, list) else node
         secrets = [(node or section.node, resolver.resolve(literal, reserved=reserved))]
+        if node is None and secrets[0][1] is None and not resolver.needs_values:
+            return [_UNSET]
         if node is None and secrets[0][1] is None:
             section.wrong(f'"url" is missing and {reserved} is not set', code=Code.MISSING_KEY)
     found = [_url(item, secret, resolver) for item, secret in secrets if secret is not None]
@@ -142,6 +148,8 @@ def _urls(name: str, section: Section, resolver: Resolver) -> list[_Url]:
 
 def _url(node: Node, secret: Secret, resolver: Resolver) -> _Url | None:
     """Take an address apart. The message shows nothing of it: there may be a password inside."""
+    if not secret.reveal():
+        return _UNSET
     try:
         parts = urlsplit(secret.reveal().strip())
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

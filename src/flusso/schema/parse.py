@@ -10,10 +10,10 @@ from __future__ import annotations
 from flusso.errors import SchemaError
 from flusso.schema.conditions import read_filters, read_soft_delete
 from flusso.schema.fields import read_fields
-from flusso.schema.model import IndexSchema
+from flusso.schema.model import IndexSchema, Json
 from flusso.schema.node import Node, Problems
 from flusso.schema.related import Level, read_table
-from flusso.schema.section import Section
+from flusso.schema.section import Section, to_node
 from flusso.schema.yaml_nodes import read_yaml
 
 VERSION = 1
@@ -25,7 +25,15 @@ _REFUSED = {"doc_id": "doc_id is not supported: the id of a document is the prim
 def parse_schema(text: str, *, file: str) -> IndexSchema:
     """Read a schema file; `file` is its name for messages."""
     problems = Problems(file)
-    node = read_yaml(text, problems)
+    return _checked(read_yaml(text, problems), problems)
+
+
+def parse_tree(tree: Json, *, file: str) -> IndexSchema:
+    """Read what stands in a schema file from its plain values, as a lock keeps them."""
+    return _checked(to_node(tree), Problems(file))
+
+
+def _checked(node: Node | None, problems: Problems) -> IndexSchema:
     schema = None if node is None else _root(node, problems)
     if schema is None or problems.found:
         raise SchemaError.of(problems.in_order())

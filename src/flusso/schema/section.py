@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 
 from flusso.diagnostic import Code
 from flusso.schema.model import Columns, Json
-from flusso.schema.node import Node, Problems, did_you_mean
+from flusso.schema.node import Node, Place, Problems, did_you_mean, join_path
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -237,3 +237,17 @@ def to_json(node: Node) -> Json:
             return {key: to_json(item) for key, item in node.value.items()}
         case _:
             return node.value
+
+
+def to_node(value: Json, path: str = "") -> Node:
+    """Give a plain value as a tree of nodes that stands in no file: the inverse of `to_json`."""
+    place = Place(0, 0)
+    match value:
+        case list():
+            return Node(path, place, [to_node(item, join_path(path, n)) for n, item in enumerate(value)])
+        case dict():
+            return Node(
+                path, place, {key: to_node(item, join_path(path, key)) for key, item in value.items()}
+            )
+        case _:
+            return Node(path, place, value)
