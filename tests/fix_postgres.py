@@ -56,16 +56,16 @@ def database(
     request: pytest.FixtureRequest, server_of: Callable[[int], EmbeddedServer]
 ) -> Iterator[Database]:
     """A fresh database, on each supported version in turn."""
-    yield from _fresh(server_of(request.param))
+    yield from fresh_database(server_of(request.param))
 
 
 @pytest.fixture
 def database18(server_of: Callable[[int], EmbeddedServer]) -> Iterator[Database]:
     """A fresh database on the newest version only, for tests that are slow or not about versions."""
-    yield from _fresh(server_of(18))
+    yield from fresh_database(server_of(18))
 
 
-def _fresh(server: EmbeddedServer) -> Iterator[Database]:
+def fresh_database(server: EmbeddedServer) -> Iterator[Database]:
     name = f"test_{next(_numbers)}"
     with psycopg.connect(server.dsn(), autocommit=True) as admin:
         admin.execute(f"create database {name}")
