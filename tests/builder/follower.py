@@ -1,0 +1,114 @@
+"""Follow real changes without Spark: from the WAL of a database through resolve and build into dictionaries.
+
+What a follower holds after any change must be, byte for byte, what seeding from scratch would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from fix_postgres import Database
+from flusso.builder.plan import IndexPlan, compile_index, watched_tables
+from flusso.builder.read import plan_ranges, read_documents, read_range
+from flusso.builder.resolve import resolve, truncated_roots
+from flusso.capture import wire
+from flusso.capture.publication import ensure_publication
+from flusso.capture.slot import ensure_slot
+from flusso.capture.stream import CaptureSpec, CaptureStream
+from flusso.catalog import TableName
+from flusso.change import Change, WatchedTable
+from flusso.document import Key, id_text
+from flusso.postgres.introspect import read_catalog
+from flusso.schema.model import tables_of
+from flusso.schema.parse import parse_schema
+from waiting import wait_until
+
+_MARK = WatchedTable(TableName("public", "follower_mark"), ("id",))
+Documents = dict[str, dict[str, bytes]]
+
+
+class Follower:
+    """Some indexes of a database, kept in step."""
+
+    def __init__(self, database: Database, schemas: Mapping[str, str]) -> None:
+        self._database = database
+        database.execute("create table follower_mark (id int primary key)")
+        parsed = {name: parse_schema(text, file=name) for name, text in schemas.items()}
+        tables = {table for schema in parsed.values() for table in tables_of(schema)}
+        with database.connect() as conn:
+            catalog = read_catalog(conn, tables)
+            self.plans = [compile_index(name, schema, catalog) for name, schema in parsed.items()]
+            ensure_publication(conn, "flusso", [*sorted(tables), _MARK.name], manage=True)
+            slot = f"slot_{database.name}"
+            ensure_slot(conn, slot)
+        self._watched = watched_tables(self.plans)
+        self._stream = CaptureStream(CaptureSpec(database.dsn, slot, "flusso", (*self._watched, _MARK)))
+        self._position = self._stream.start()
+        self._marks = 0
+        self.documents = self.seed()
+
+    def stop(self) -> None:
+        self._stream.stop()
+
+    def seed(self) -> Documents:
+        """Read every document anew, as a seed does."""
+        found: Documents = {}
+        with self._database.connect() as conn:
+            for plan in self.plans:
+                batches = [
+                    batch for part in plan_ranges(conn, plan, 1) for batch in read_range(conn, plan, part)
+                ]
+                found[plan.index] = {
+                    built.id: built.body for batch in batches for built in batch if built.body is not None
+                }
+        return found
+
+    def apply(self, sql: str) -> set[tuple[str, str]]:
+        """Make a change, follow it, and name the documents that were built for it."""
+        self._database.execute(sql)
+        changes = self._read()
+        touched: dict[str, dict[Key, None]] = {plan.index: {} for plan in self.plans}
+        with self._database.connect() as conn:
+            for document in resolve(conn, self.plans, changes, self._watched):
+                touched[document.index][document.key] = None
+            for plan in self.plans:
+                if plan.index in truncated_roots(self.plans, changes):
+                    self.documents[plan.index].clear()
+                self._build(conn, plan, list(touched[plan.index]))
+        return {(index, id_text(key)) for index, keys in touched.items() for key in keys}
+
+    def _build(self, conn: object, plan: IndexPlan, keys: list[Key]) -> None:
+        for built in read_documents(conn, plan, keys):  # type: ignore[arg-type]
+            if built.body is None:
+                self.documents[plan.index].pop(built.id, None)
+            else:
+                self.documents[plan.index][built.id] = built.body
+
+    def _read(self) -> list[Change]:
+        """Read on until the mark that follows what was done."""
+        self._marks += 1
+        self._database.execute("insert into follower_mark values (%s)", self._marks)
+        found: list[Change] = []
+
+        def has_come() -> bool:
+            self._stream.wait(self._position, 0.2)
+            end = self._stream.available(self._position, max_changes=1_000_000, max_bytes=1 << 30)
+            for piece in self._stream.pieces(self._position, end):
+                for batch in wire.decode(piece.payload):
+                    found.extend(wire.changes_of(batch))
+            self._position = end
+            return any(change.table == _MARK.name for change in found)
+
+        wait_until(has_come, what="the mark")
+        return [change for change in found if change.table != _MARK.name]
+
+
+@contextmanager
+def following(database: Database, schemas: Mapping[str, str]) -> Iterator[Follower]:
+    """Follow a database until the end of the block."""
+    follower = Follower(database, schemas)
+    try:
+        yield follower
+    finally:
+        follower.stop()
