@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 
@@ -9,22 +10,58 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flusso.document import id_text, key_of
+from flusso.document import MIN_HASHED_BYTES, id_text, is_hashed, key_of
 from flusso.errors import SlotLost, SourceRefused, from_text, to_line
 from flusso.lsn import Lsn, Version
 
-keys = st.lists(st.text(), min_size=1, max_size=4).map(tuple)
+texts = st.text() | st.text("|\\~a", max_size=6) | st.text("~sha256-0é", min_size=60, max_size=300)
+keys = st.lists(texts, min_size=1, max_size=4).map(tuple)
 
 
 @given(keys)
-def test_an_id_gives_its_key_again(key: tuple[str, ...]) -> None:
-    assert key_of(id_text(key), len(key)) == key
+def test_an_id_gives_its_key_again_unless_it_is_a_hash(key: tuple[str, ...]) -> None:
+    found = key_of(id_text(key), len(key))
+    assert is_hashed(found) or found == key
+
+
+@given(keys)
+def test_a_key_taken_from_an_id_has_the_same_id(key: tuple[str, ...]) -> None:
+    assert id_text(key_of(id_text(key), len(key))) == id_text(key)
 
 
 @given(keys, keys)
 def test_two_keys_of_one_table_never_share_an_id(left: tuple[str, ...], right: tuple[str, ...]) -> None:
     if len(left) == len(right) and left != right:
         assert id_text(left) != id_text(right)
+
+
+@given(keys)
+def test_an_id_has_1_to_512_bytes(key: tuple[str, ...]) -> None:
+    assert 1 <= len(id_text(key).encode()) <= 512
+
+
+@given(st.lists(st.text("|\\~é", max_size=120), min_size=1, max_size=32).map(tuple))
+def test_a_short_key_has_no_hashed_id(key: tuple[str, ...]) -> None:
+    if sum(len(part.encode()) for part in key) < MIN_HASHED_BYTES:
+        assert not is_hashed(key_of(id_text(key), len(key)))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (("7",), "7"),
+        (("",), "~"),
+        (("~",), "~~"),
+        (("\\x00ff",), "\\x00ff"),
+        (("a|b", "c\\"), "a\\|b|c\\\\"),
+        (("", ""), "|"),
+        (("a" * 512,), "a" * 512),
+        (("a" * 513,), "~sha256-" + hashlib.sha256(b"a" * 513).hexdigest()),
+        (("~sha256-" + "0" * 64,), "~~sha256-" + "0" * 64),
+    ],
+)
+def test_ids_are_as_documented(key: tuple[str, ...], text: str) -> None:
+    assert id_text(key) == text
 
 
 @given(st.integers(0, 2**53 - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
 from dataclasses import dataclass, field
 
 from flusso.errors import FlussoError
@@ -12,6 +12,14 @@ Key = tuple[str, ...]
 
 SEPARATOR = "|"
 ESCAPE = "\\"
+_MARK = "~"
+_HASHED = "~sha256-"
+_MAX_BYTES = 512
+MIN_HASHED_BYTES = 240
+"""A key with fewer bytes in all its columns has no hashed id: escaping doubles it at most, and an index of
+Postgres has 32 columns at most to join."""
+_UNKNOWN = "\x00"
+"""Stands first in a key of which only the id is known. No Postgres text holds this character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +30,30 @@ class DocumentId:
     key: Key
 
 
-def id_text(key: Sequence[str]) -> str:
-    """Join a key into the `_id` that the index knows; two keys never give the same text."""
-    if len(key) == 1:
-        return key[0]
-    return SEPARATOR.join(
-        part.replace(ESCAPE, ESCAPE * 2).replace(SEPARATOR, ESCAPE + SEPARATOR) for part in key
-    )
+def id_text(key: Key) -> str:
+    """Name a key as the index does: its columns joined so that two keys never give the same text.
+
+    A search server takes no empty id and none over 512 bytes: an empty one is `~`, a long one `~sha256-` and
+    the hash of what it would be. An id that begins with `~` by itself gets another one before it.
+    """
+    if key[0] == _UNKNOWN:
+        return key[1]
+    text = key[0] if len(key) == 1 else SEPARATOR.join(map(_escaped, key))
+    if not text or text[0] == _MARK:
+        text = _MARK + text
+    if len(text) <= _MAX_BYTES // 4 or len(text.encode()) <= _MAX_BYTES:
+        return text
+    return _HASHED + hashlib.sha256(text.encode()).hexdigest()
 
 
 def key_of(text: str, columns: int) -> Key:
-    """Split an `_id` into its key again: the inverse of `id_text` for a key of so many columns."""
+    """Split an id into its key of so many columns again; `id_text` of what this gives is the same id.
+
+    A hash does not lead back: its key holds the id alone, and `is_hashed` tells so.
+    """
+    if text.startswith(_HASHED):
+        return (_UNKNOWN, text)
+    text = text.removeprefix(_MARK)
     if columns == 1:
         return (text,)
     parts = [""]
@@ -43,6 +64,15 @@ def key_of(text: str, columns: int) -> Key:
         else:
             parts[-1] += next(rest, "") if char == ESCAPE else char
     return tuple(parts)
+
+
+def is_hashed(key: Key) -> bool:
+    """Tell a key of which only the hashed id is known."""
+    return key[0] == _UNKNOWN
+
+
+def _escaped(part: str) -> str:
+    return part.replace(ESCAPE, ESCAPE * 2).replace(SEPARATOR, ESCAPE + SEPARATOR)
 
 
 @dataclass(frozen=True, slots=True)

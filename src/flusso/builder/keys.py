@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flusso.catalog import Column, Table
+from flusso.document import MIN_HASHED_BYTES
 from flusso.postgres.identifiers import quote
 from flusso.postgres.values import operator, print_text
 
@@ -47,6 +48,12 @@ def match_keys(alias: str, columns: Sequence[Column]) -> str:
 def select_texts(alias: str, columns: Sequence[Column]) -> str:
     """List the columns as the WAL prints them."""
     return ", ".join(print_text(column, f"{alias}.{quote(column.name)}") for column in columns)
+
+
+def may_be_hashed(alias: str, columns: Sequence[Column]) -> str:
+    """Give the condition that every row with a hashed id meets, and few others do."""
+    texts = (print_text(column, f"{alias}.{quote(column.name)}") for column in columns)
+    return f"{' + '.join(f'octet_length({text})' for text in texts)} >= {MIN_HASHED_BYTES}"
 
 
 def join_keys(left: str, left_columns: Sequence[Column], right: str, right_names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
-from flusso.builder.keys import columns_of, select_texts
+from flusso.builder.keys import columns_of, may_be_hashed, select_texts
 from flusso.builder.paths import BlindLink, Hop, Path, find_blind_links, find_paths
 from flusso.builder.statement import Statement, documents_by_keys, documents_by_range
 from flusso.catalog import Catalog, TableName
@@ -49,6 +49,8 @@ class IndexPlan:
     """Every table that the documents read."""
     all_keys: Statement
     """The keys of all root rows, without operands."""
+    long_keys: Statement
+    """The keys of the root rows whose id may be a hash, without operands."""
 
 
 def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPlan:
@@ -59,6 +61,7 @@ def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPla
     whole = complete(schema, catalog)
     root = catalog.tables[whole.table]
     key = columns_of(root, whole.primary_key)
+    all_keys = f"select {select_texts('t', key)}\nfrom {quote_table(root.name)} as t"
     return IndexPlan(
         index=index,
         root=whole.table,
@@ -67,7 +70,8 @@ def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPla
         by_range=documents_by_range(whole, catalog),
         paths=find_paths(whole, catalog),
         reads=tables_of(whole),
-        all_keys=Statement(f"select {select_texts('t', key)}\nfrom {quote_table(root.name)} as t", ()),
+        all_keys=Statement(all_keys, ()),
+        long_keys=Statement(f"{all_keys}\nwhere {may_be_hashed('t', key)}", ()),
     )
 
 

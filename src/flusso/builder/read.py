@@ -17,10 +17,11 @@ from psycopg.types.string import ByteaBinaryLoader
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.plan import IndexPlan
-from flusso.document import Key, id_text
+from flusso.document import Key, id_text, is_hashed
 from flusso.postgres.connect import Connection, translated
 from flusso.postgres.identifiers import quote_table
 
+_HASHED_PAGE = 10_000
 _MAX_TID = "(4294967295,65535)"
 _SIZE = """
 select pg_relation_size($1::text::regclass) / current_setting('block_size')::bigint,
@@ -56,14 +57,36 @@ def read_documents(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> li
     """
     if not keys:
         return []
+    asked = [key for key in keys if not is_hashed(key)]
     with building(f'cannot build documents of index "{plan.index}"'):
-        cursor = psycopg.RawCursor(conn)
-        _give_bytes(cursor)
-        cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
-        built = _built(cursor.fetchall())
+        if len(asked) < len(keys):
+            asked += _find_hashed(conn, plan, {id_text(key) for key in keys if is_hashed(key)})
+        built = _read(conn, plan, asked) if asked else []
     found = {document.id for document in built}
     missing = dict.fromkeys(text for text in map(id_text, keys) if text not in found)
     return [*built, *(Built(text, None) for text in missing)]
+
+
+def _read(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]:
+    cursor = psycopg.RawCursor(conn)
+    _give_bytes(cursor)
+    cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
+    return _built(cursor.fetchall())
+
+
+def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> list[Key]:
+    """Give the keys of the rows that have these hashed ids now.
+
+    A hash is asked for only after TRUNCATE, when the sink alone knows what there was. Every row with a long
+    key is looked at; there is no index to help, and hardly ever such a row.
+    """
+    found: list[Key] = []
+    with conn.transaction():
+        with psycopg.RawServerCursor(conn, "flusso_hashed") as cursor:
+            cursor.execute(plan.long_keys.sql.encode())
+            while rows := cursor.fetchmany(_HASHED_PAGE):
+                found += (key for key in rows if id_text(key) in ids)
+    return found
 
 
 def plan_ranges(conn: Connection, plan: IndexPlan, range_mb: float) -> list[BlockRange]:
@@ -99,6 +122,4 @@ def _give_bytes(cursor: psycopg.Cursor[Any] | psycopg.ServerCursor[Any]) -> None
 
 
 def _built(rows: Sequence[tuple[Any, ...]]) -> list[Built]:
-    if rows and len(rows[0]) == 2:
-        return [Built(key, body) for key, body in rows]
     return [Built(id_text(row[:-1]), row[-1]) for row in rows]
