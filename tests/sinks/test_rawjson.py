@@ -36,6 +36,14 @@ def test_digits_stay_as_they_were_written() -> None:
     assert text[start:end] == '{"n" : 1.00}'
 
 
+def test_a_value_is_cut_out_however_deep_it_is_and_whatever_its_digits() -> None:
+    deep = '{"a":' * 5000 + "9" * 5000 + "}" * 5000
+    text = f'{{"x":[{deep},"]"],"y":1}}'
+    places = members(text)
+    assert text[slice(*places["y"])] == "1"
+    assert [text[start] for start in elements(text, places["x"][0])] == ["{", '"']
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"a":', '{"a":1', '{"a"', "{"])
 def test_text_that_is_cut_short_is_a_sink_error(text: str) -> None:
     with pytest.raises(SinkUnavailable):

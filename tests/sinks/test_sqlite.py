@@ -188,6 +188,12 @@ def test_text_leaves_out_what_is_no_string() -> None:
     assert text_of(b'{"title":5,"k":null,"l":[1,true]}', {"title", "k", "l"}) == ""
 
 
+def test_text_is_found_in_json_that_python_cannot_decode() -> None:
+    deep = '{"a":' * 5000 + '"no"' + "}" * 5000
+    body = f'{{"k":"a","j":{deep},"n":{"1" * 5000},"in":{{"k":["b\\u00e9",["c"],{{"k":"d","x":"no"}}]}}}}'
+    assert text_of(body.encode(), {"k"}).split("\n") == ["a", "bé", "c", "d"]
+
+
 def test_words_of_a_query_are_quoted() -> None:
     assert match_expression('a"b AND  c* -- !') == '"a""b" "AND" "c*"'
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,7 @@ from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Sink, Stored
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+from flusso.sinks.tokens import tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +130,7 @@ def indented(text: str) -> str:
     out: list[str] = []
     depth = 0
     opened = False
-    for token in _TOKEN.findall(text):
+    for token in (found[0] for found in tokens(text)):
         if token in "}]":
             depth -= 1
             out.append(token if opened else _line(depth) + token)

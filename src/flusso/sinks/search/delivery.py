@@ -7,14 +7,16 @@ sent again: items that the server had no room for, and whole requests that were 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.sinks.search.bulk import FILTER_PATH, MAX_ID_BYTES, Batch, Outcome, batches, outcome_of
+from flusso.sinks.search.mend import Fields, mend, opaque_fields
 from flusso.sinks.search.server import Server
 
 _TOO_LARGE = 413
+_UNREADABLE = ("mapper_parsing_exception", "document_parsing_exception")
 _MIN_BYTES = 64 * 1024
 
 
@@ -51,6 +53,9 @@ class Delivery:
             self.outcomes.append(Outcome(refused=tuple((write, reason) for write in unfit)))
             self.pending = [write for write in self.pending if _has_fit_id(write.id)]
         self.server.retrying(lambda failures: self._send_all(limits.after(failures), refresh))
+        self.pending = self._mend()
+        if self.pending:
+            self.server.retrying(lambda failures: self._send_all(limits.after(failures), refresh))
         if refresh and self.requests > 1:
             self.server.request("POST", f"/{self.alias}/_refresh")
         return self._summed()
@@ -83,6 +88,28 @@ class Delivery:
         except (SinkRefused, SinkUnavailable) as error:
             where = f'sink "{self.server.sink}", index "{self.index}": {error.message}'
             raise type(error)(where, hint=error.hint) from error
+
+    def _mend(self) -> list[Write]:
+        """Take the documents out of those refused that fit once their JSON is text."""
+        mended: list[Write] = []
+        fields: Fields | None = None
+        for at, outcome in enumerate(self.outcomes):
+            refused = []
+            for write, reason in outcome.refused:
+                body = None
+                if write.body is not None and reason.startswith(_UNREADABLE):
+                    fields = self._opaque_fields() if fields is None else fields
+                    body = mend(write.body, fields) if fields else None
+                if body is None:
+                    refused.append((write, reason))
+                else:
+                    mended.append(replace(write, body=body))
+            self.outcomes[at] = replace(outcome, refused=tuple(refused))
+        return mended
+
+    def _opaque_fields(self) -> Fields:
+        found = self.server.request("GET", f"/{self.alias}/_mapping").json
+        return opaque_fields(next(iter(found.values()))["mappings"])
 
     def _summed(self) -> WriteResult:
         refusals = tuple(

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 
 from flusso.errors import SinkUnavailable
+from flusso.sinks.tokens import end_of_value
 
-_DECODER = json.JSONDecoder()
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
@@ -27,7 +28,7 @@ def members(text: str, start: int = 0) -> dict[str, tuple[int, int]]:
         while text[at] != "}":
             key, at = _DECODER.raw_decode(text, at)
             begin = _skip(text, _skip(text, at) + 1)
-            _, end = _DECODER.raw_decode(text, begin)
+            end = _end(text, begin)
             found[key] = (begin, end)
             at = _after_comma(text, end)
     except (ValueError, IndexError) as error:
@@ -44,10 +45,17 @@ def elements(text: str, start: int) -> Iterator[int]:
         at = _skip(text, at + 1)
         while text[at] != "]":
             yield at
-            _, end = _DECODER.raw_decode(text, at)
+            end = _end(text, at)
             at = _after_comma(text, end)
     except (ValueError, IndexError) as error:
         raise SinkUnavailable("an answer of the search server is cut short") from error
+
+
+def _end(text: str, start: int) -> int:
+    try:
+        return _DECODER.raw_decode(text, start)[1]
+    except RecursionError:  # a stored document may be nested deeper than the decoder goes
+        return end_of_value(text, start)
 
 
 def _after_comma(text: str, at: int) -> int:

@@ -8,6 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
+from flusso.sinks.tokens import tokens
+
+_DECODER = json.JSONDecoder(parse_int=float)
+"""An integer may have more digits than Python makes an int of; here no number is looked at."""
 TOKENIZER = "unicode61 remove_diacritics 2"
 _MAX_WORDS = 64
 """A longer query is cut: FTS5 has a limit of its own, which is an error instead."""
@@ -16,10 +20,13 @@ _MAX_WORDS = 64
 def text_of(body: bytes, fields: Collection[str]) -> str:
     """Gather the strings under the named keys, at any depth, elements of arrays included.
 
-    Raises ValueError or RecursionError for what is not JSON that can be read.
+    Raises ValueError for what is not JSON.
     """
     found: list[str] = []
-    _gather(json.loads(body), False, fields, found)
+    try:
+        _gather(_DECODER.decode(body.decode()), False, fields, found)
+    except RecursionError:
+        found = _gather_deep(body.decode(), fields)
     return "\n".join(found)
 
 
@@ -38,6 +45,28 @@ def _gather(value: object, is_covered: bool, fields: Collection[str], found: lis
                     found.append(element)
             elif type(element) is list or type(element) is dict:
                 _gather(element, is_covered, fields, found)
+
+
+def _gather_deep(text: str, fields: Collection[str]) -> list[str]:
+    """Gather the same from JSON that is nested too deep to be decoded."""
+    found: list[str] = []
+    covers: list[bool | None] = []
+    """For each open array whether its elements count, None for an object."""
+    key = last = ""
+    for token in tokens(text):
+        sign = token[0]
+        is_covered = key in fields if not covers or covers[-1] is None else covers[-1]
+        if sign in "{[":
+            covers.append(is_covered if sign == "[" else None)
+        elif sign in "}]":
+            covers.pop()
+        elif sign == ":":
+            key = str(json.loads(last))
+            found.pop()  # that was no value but a name
+        elif sign[0] == '"':
+            found.append(sign if is_covered else "")
+        last = sign
+    return [str(json.loads(sign)) for sign in found if sign]
 
 
 def match_expression(query: str) -> str:

@@ -117,7 +117,7 @@ class SqliteSink:
                 continue
             try:
                 texts[write.id] = text_of(write.body, fields)
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 reason = f"not readable as JSON ({type(error).__name__})"
                 refusals.append(Refusal(target.index, write.id, write.version, self._spec.name, reason))
         return texts, tuple(refusals)
