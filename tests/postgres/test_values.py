@@ -55,7 +55,7 @@ def test_a_float4_is_never_compared_with_what_is_not_one() -> None:
 def test_an_array_of_plain_values_is_rebuilt_only_when_it_has_more_dimensions() -> None:
     assert render(_column("int4", is_array=True), "t.c", LONG) == (
         "case when array_ndims(t.c) > 1 then "
-        "array(select u.e from unnest(t.c) with ordinality as u(e, n) order by u.n) else t.c end"
+        "array(select u.e from (select unnest(t.c) as e) as u) else t.c end"
     )
 
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from flusso.builder.complete import complete
 from flusso.builder.plan import IndexPlan, watched_tables
 from flusso.capture.publication import ensure_publication
 from flusso.capture.slot import SlotInfo, drop_slot, ensure_slot
@@ -31,6 +32,7 @@ from flusso.postgres.introspect import SourceIdentity, read_source_identity
 from flusso.postgres.version import emit_version
 from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
+from flusso.schema.model import IndexSchema
 from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
 
 
@@ -73,7 +75,8 @@ def prepare(spec: PipelineSpec, tell: Listener, stop: threading.Event) -> Prepar
         if stop.is_set():
             return None
         target = _end_of_wal(conn)
-    _ensure_targets(spec.indexes, ledger)
+    schemas = {index.name: complete(index.schema, examined.catalog) for index in spec.indexes}
+    _ensure_targets(schemas, ledger)
     ledger.position = slot.confirmed_flush_lsn or Lsn(0)
     return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target)
 
@@ -151,8 +154,7 @@ def _check_versions(conn: Connection, ledger: Ledger) -> None:
     check_clock(known, emit_version(conn))
 
 
-def _ensure_targets(indexes: Sequence[IndexSpec], ledger: Ledger) -> None:
-    schemas = {index.name: index.schema for index in indexes}
+def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
     for entry in ledger.entries:
         work.sink(entry.destination.sink).ensure(entry.destination.target, schemas[entry.state.index])
     ledger.save_all()

@@ -221,7 +221,8 @@ def _enum(item: Scalar, choices: _Choices) -> dict[str, Json]:
     if choices.analysis is TextAnalysis.PLAIN:
         return keyword
     name = choices.ranks.setdefault(item.variants, f"flusso_rank_{len(choices.ranks) + 1}")
-    return keyword | {"fields": {"sort": {"type": "keyword", "normalizer": name}}}
+    rank: dict[str, Json] = {"type": "keyword", "normalizer": name, "ignore_above": _IGNORE_ABOVE_KEYWORD}
+    return keyword | {"fields": {"sort": rank}}
 
 
 def _analyzed(analyzer: str, choices: _Choices) -> dict[str, Json]:

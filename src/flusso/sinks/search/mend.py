@@ -1,7 +1,7 @@
 """Makes a refused document fit: JSON that no server takes becomes a string that holds its text. Pure.
 
 A `json` field is mapped as an object that is kept and not indexed, yet the server reads all of it, and
-refuses the document for a key that an object has twice, a number of more than 1,000 digits, and what is nested
+refuses the document for a key that an object has twice, a number of over 1,000 digits, and what is nested
 too deep. Postgres stores all of that. To look for it in every document would cost more than to write it, so
 a document is looked at once it was refused.
 """
