@@ -17,6 +17,7 @@ from flusso.document import Write
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Join, JoinKind, Scalar, ScalarKind
 from flusso.sinks.base import IndexTarget
+from flusso.sinks.search.mend import mend
 from flusso.sinks.search.opensearch import OpenSearchClient, OpenSearchSpec
 from flusso.sinks.search.server import Server
 
@@ -29,7 +30,11 @@ REVIEWS = Join(
     JoinKind.HAS_MANY,
     TableName("public", "reviews"),
     ("id",),
-    (Scalar("comment", ScalarKind.TEXT, "comment"), Scalar("stars", ScalarKind.LONG, "stars")),
+    (
+        Scalar("comment", ScalarKind.TEXT, "comment"),
+        Scalar("stars", ScalarKind.LONG, "stars"),
+        Scalar("meta", ScalarKind.JSON, "meta"),
+    ),
     foreign_key=("book_id",),
 )
 SCHEMA = IndexSchema(
@@ -114,6 +119,32 @@ def test_json_of_conflicting_shapes_is_taken(cluster: Cluster) -> None:
         {"json": 5}, {"json": {"a": 1}}, {"json": {"a": {"b": 1}}}, {"json": "x"}, {"json": None}
     )
     assert result.written == 5
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_exactly_the_json_that_the_server_refuses_is_kept_as_text(cluster: Cluster, is_nested: bool) -> None:
+    levels = (19, 20, 21, 996, 997, 998, 999, 1000)
+    values = [
+        *("[" * depth + "]" * depth for depth in levels),
+        *('{"a":' * depth + "1" + "}" * depth for depth in levels),
+        *('{"a":' + "[" * depth + "]" * depth + "}" for depth in (20, 21, 30)),
+        *("[" + '{"a":' + "[" * depth + "]" * depth + "}]" for depth in (20, 21, 30)),
+        *("9" * digits for digits in (1000, 1001)),
+        *("-0." + "9" * digits + "e5" for digits in (998, 999, 1000)),
+        '{"a":1,"b":{"a":1}}',
+        '{"a":1,"\\u0061":2}',
+        *('{"' + "k" * length + '":1}' for length in (50_000, 50_001)),
+    ]
+    place = '{"reviews":[{"meta":%s}]}' if is_nested else '{"json":%s}'
+    bodies = [(place % value).encode() for value in values]
+    fields: Any = {"reviews": {"meta": None}} if is_nested else {"json": None}
+    cluster.sink.ensure(TARGET, SCHEMA)
+    writes = [Write(str(n), 5, body) for n, body in enumerate(bodies)]
+    result = cluster.sink.write(TARGET, writes, refresh=True)
+    assert (result.written, result.refusals) == (len(bodies), ())
+    stored = cluster.sink.read(TARGET, [write.id for write in writes])
+    for n, body in enumerate(bodies):
+        assert stored[str(n)].body == (mend(body, fields) or body), values[n][:20]
 
 
 def test_text_matches_whatever_the_accents_and_case(cluster: Cluster) -> None:
