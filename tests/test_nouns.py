@@ -14,7 +14,8 @@ from flusso.document import MIN_HASHED_BYTES, id_text, is_hashed, key_of
 from flusso.errors import SlotLost, SourceRefused, from_text, to_line
 from flusso.lsn import Lsn, Version
 
-texts = st.text() | st.text("|\\~a", max_size=6) | st.text("~sha256-0é", min_size=60, max_size=300)
+printable = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]))  # as Postgres has it
+texts = printable | st.text("|\\~a", max_size=6) | st.text("~sha256-0é", min_size=60, max_size=300)
 keys = st.lists(texts, min_size=1, max_size=4).map(tuple)
 
 

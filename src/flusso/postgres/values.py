@@ -83,8 +83,8 @@ def _render_value(column: Column, expression: str, kind: ScalarKind, functions: 
     if not column.is_array:
         return _render_single(column, expression, kind, functions)
     element = _render_single(column, "u.e", kind, functions)
-    # An index sees all dimensions as one, and only one can be taken apart and put together again. Elements come
-    # in their order; `from unnest(…)` would make columns of a composite one.
+    # An index sees all dimensions as one, and only one can be taken apart and put together again. Elements
+    # come in their order; `from unnest(…)` would make columns of a composite one.
     flat = f"array(select {element} from (select unnest({expression}) as e) as u)"
     if element == "u.e":
         return f"case when array_ndims({expression}) > 1 then {flat} else {expression} end"
