@@ -86,6 +86,7 @@ class Code(StrEnum):
     WAL_LEVEL = "wal-level"
     IN_RECOVERY = "in-recovery"
     REPLICATION_ROLE = "replication-role"
+    UNFIT_PUBLICATION = "unfit-publication"
     NO_FREE_SLOT = "no-free-slot"
     NO_FREE_SENDER = "no-free-sender"
 

@@ -228,7 +228,8 @@ def test_a_row_that_is_part_of_very_many_documents_is_told_from_statistics(datab
         insert into countries values ('it'), ('fr');
         create table users (id int primary key, country text);
         create index on users (country);
-        insert into users select n, case when n % 2 = 0 then 'it' else 'fr' end from generate_series(1, 30000) n;
+        insert into users
+        select n, case when n % 2 = 0 then 'it' else 'fr' end from generate_series(1, 30000) as n;
         analyze users
         """
     )

@@ -115,7 +115,8 @@ def test_all_problems_are_reported_at_once() -> None:
         'index "shop": field "nick": table public.users has no column "nick"',
         'index "shop": field "planet": table public.planets does not exist, or this role may not see it',
         'index "shop": field "orders": table public.orders has no column "owner"',
-        'index "shop": field "orders.total": column "total" of public.orders is numeric, not fit for integer: '
+        'index "shop": field "orders.total": column "total" of public.orders is numeric, '
+        "not fit for integer: "
         "it fits float, double, decimal, text, identifier, keyword, enum",
     ]
 

@@ -144,5 +144,28 @@ def test_a_role_that_does_not_own_the_table_gets_the_sql_for_the_owner(database:
         guest.dsn = type(guest.dsn)(database.dsn.text.replace("user=flusso", f"user={role}"))
         with pytest.raises(PublicationError, match="as the owner: create publication"):
             _ensure(guest, USERS)
+        with guest.connect() as conn:
+            (finding,) = publication.inspect_publication(conn, "flusso", [USERS], manage=True)
+        assert finding.message.endswith('may not create publication "flusso": it must own public.users')
+        assert finding.hint is not None
+        database.execute(finding.hint.removeprefix("as the owner: "))
+        with guest.connect() as conn:
+            assert publication.inspect_publication(conn, "flusso", [USERS], manage=True) == []
     finally:
         database.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_an_inspection_finds_every_table_that_cannot_be_published_and_changes_nothing(
+    database: Database,
+) -> None:
+    database.execute(
+        "create table users (id int); create unlogged table more (id int primary key);"
+        "create table good (id int primary key)"
+    )
+    tables = [TableName("public", name) for name in ("users", "more", "good")]
+    with database.connect() as conn:
+        found = publication.inspect_publication(conn, "flusso", tables, manage=True)
+        unmanaged = publication.inspect_publication(conn, "flusso", tables, manage=False)
+    assert [finding.message.split()[1] for finding in found] == ["public.more", "public.users"]
+    assert unmanaged[-1].message == 'publication "flusso" does not exist'
+    assert database.execute("select pubname from pg_publication") == []

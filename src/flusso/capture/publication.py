@@ -15,6 +15,7 @@ import psycopg
 from psycopg import errors as pg
 
 from flusso.catalog import TableName
+from flusso.diagnostic import Code, Diagnostic
 from flusso.errors import PublicationError, SourceUnavailable
 from flusso.postgres.connect import Connection, translated
 from flusso.postgres.identifiers import quote, quote_table
@@ -28,6 +29,20 @@ select pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot,
        coalesce(to_jsonb(publication) ->> 'pubgencols', 'n')
 from pg_publication as publication
 where pubname = %s
+"""
+
+_RIGHTS = """
+select current_user::text,
+       has_database_privilege(current_database(), 'create'),
+       (select pg_has_role(pubowner, 'usage') from pg_publication where pubname = %s),
+       array(
+           select n.nspname || '.' || c.relname
+           from unnest(%s::text[], %s::text[]) as wanted(schema, name)
+           join pg_namespace as n on n.nspname = wanted.schema
+           join pg_class as c on c.relnamespace = n.oid and c.relname = wanted.name
+           where not pg_has_role(c.relowner, 'usage')
+           order by 1
+       )
 """
 
 # A partitioned table is published through its leaves, so these are what is looked at.
@@ -99,21 +114,67 @@ def ensure_publication(
 
     `columns` names what must be published of a table. The connection is in autocommit.
     """
-    wanted = sorted(set(tables))
-    generated = _check_settings(conn, name)
+    survey = _survey(conn, name, tables, columns or {})
+    if survey.errors:
+        raise survey.errors[0]
+    if survey.exists and not survey.missing:
+        return False
+    _change(conn, name, survey.missing, exists=survey.exists, manage=manage)
+    return True
+
+
+def inspect_publication(
+    conn: Connection,
+    name: str,
+    tables: Sequence[TableName],
+    *,
+    manage: bool,
+    columns: Mapping[TableName, Sequence[str]] | None = None,
+) -> list[Diagnostic]:
+    """Find all that `ensure_publication` would stumble over, and change nothing."""
+    survey = _survey(conn, name, tables, columns or {})
+    findings = [Diagnostic(Code.UNFIT_PUBLICATION, one.message, one.hint) for one in survey.errors]
+    if survey.exists and not survey.missing:
+        return findings
+    sql = _change_sql(name, survey.missing, exists=survey.exists)
+    if not manage:
+        findings.append(Diagnostic(Code.UNFIT_PUBLICATION, _lack(name, survey), sql))
+    elif (why := _barred(conn, name, survey)) is not None:
+        findings.append(Diagnostic(Code.UNFIT_PUBLICATION, why, f"as the owner: {sql}"))
+    return findings
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    """How a publication stands to the tables it should cover."""
+
+    exists: bool
+    missing: tuple[TableName, ...]
+    errors: tuple[PublicationError, ...]
+
+
+def _survey(
+    conn: Connection, name: str, tables: Sequence[TableName], columns: Mapping[TableName, Sequence[str]]
+) -> _Survey:
+    try:
+        generated = _check_settings(conn, name)
+    except PublicationError as error:
+        return _Survey(True, (), (error,))
     missing: list[TableName] = []
-    for table in wanted:
-        leaves = _read_leaves(conn, name, table, generated or "n")
-        for leaf in leaves:
-            _check_identity(conn, leaf)
-            if leaf.columns is not None:
-                _check_coverage(name, leaf, (columns or {}).get(table, ()))
+    errors: list[PublicationError] = []
+    for table in sorted(set(tables)):
+        try:
+            leaves = _read_leaves(conn, name, table, generated or "n")
+            for leaf in leaves:
+                _check_identity(conn, leaf)
+                if leaf.columns is not None:
+                    _check_coverage(name, leaf, columns.get(table, ()))
+        except PublicationError as error:
+            errors.append(error)
+            continue
         if any(leaf.columns is None for leaf in leaves) or (generated is None and not leaves):
             missing.append(table)
-    if generated is not None and not missing:
-        return False
-    _change(conn, name, missing, exists=generated is not None, manage=manage)
-    return True
+    return _Survey(generated is not None, tuple(missing), tuple(errors))
 
 
 def check_exists(conn: Connection, name: str) -> None:
@@ -211,15 +272,41 @@ def _check_coverage(name: str, leaf: _Leaf, needed: Sequence[str]) -> None:
         )
 
 
-def _change(conn: Connection, name: str, missing: Sequence[TableName], *, exists: bool, manage: bool) -> None:
+def _change_sql(name: str, missing: Sequence[TableName], *, exists: bool) -> str:
     listed = ", ".join(quote_table(table) for table in missing)
-    sql = f"alter publication {quote(name)} add table {listed}"
-    if not exists:
-        target = f" for table {listed}" if missing else ""
-        sql = f"create publication {quote(name)}{target} with (publish_via_partition_root = false)"
+    if exists:
+        return f"alter publication {quote(name)} add table {listed}"
+    target = f" for table {listed}" if missing else ""
+    return f"create publication {quote(name)}{target} with (publish_via_partition_root = false)"
+
+
+def _lack(name: str, survey: _Survey) -> str:
+    what = f"does not cover {', '.join(map(str, survey.missing))}" if survey.exists else "does not exist"
+    return f'publication "{name}" {what}'
+
+
+def _barred(conn: Connection, name: str, survey: _Survey) -> str | None:
+    """Say why the role may not create or extend the publication, or None when it may."""
+    with translated("cannot read who owns what is to be published"):
+        schemas, names = [one.schema for one in survey.missing], [one.name for one in survey.missing]
+        row = conn.execute(_RIGHTS, (name, schemas, names)).fetchone()
+    assert row is not None
+    role, may_create, owns_publication, foreign = row
+    needs = [f"own {', '.join(foreign)}"] if foreign else []
+    if survey.exists and not owns_publication:
+        needs.append("own the publication")
+    if not survey.exists and not may_create:
+        needs.append("have CREATE on the database")
+    verb = "extend" if survey.exists else "create"
+    return (
+        f'role "{role}" may not {verb} publication "{name}": it must {" and ".join(needs)}' if needs else None
+    )
+
+
+def _change(conn: Connection, name: str, missing: Sequence[TableName], *, exists: bool, manage: bool) -> None:
+    sql = _change_sql(name, missing, exists=exists)
     if not manage:
-        what = f"does not cover {', '.join(map(str, missing))}" if exists else "does not exist"
-        raise PublicationError(f'publication "{name}" {what}', hint=sql)
+        raise PublicationError(_lack(name, _Survey(exists, tuple(missing), ())), hint=sql)
     try:
         with conn.transaction():
             conn.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT}'")
