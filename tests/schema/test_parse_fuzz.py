@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
+from io import StringIO
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
+from damage import misspelt, rearranged, revalued, spliced
+from flusso.cli.report import print_findings
 from flusso.errors import SchemaError
 from flusso.schema.digest import digest
 from flusso.schema.parse import parse_schema
@@ -50,7 +54,6 @@ GOOD = (
       filters: [{column: removed, op: eq, value: false}]
 """
 )
-LINES = GOOD.splitlines()
 
 PIECES = [
     *("", " ", "\t", "\n", ":", "-", "- ", "{", "}", "[", "]", "#", "&a", "*a", "!!int", "!x", "<<:", "? "),
@@ -76,44 +79,65 @@ PIECES = [
 ]
 
 
+SECRETS = [
+    *(
+        "password: hunter2",
+        "my_url: http://me:hunter2@h/",
+        "connection_url: 'hunter2'",
+        "api_key = 'hunter2'",
+    ),
+]
+
+
 def _survives(text: str) -> None:
-    with contextlib.suppress(SchemaError):
+    try:
         digest(parse_schema(text, file="f"), {})
+    except SchemaError as error:
+        _print(error)
+
+
+def _print(error: SchemaError) -> None:
+    out = StringIO()
+    print_findings(Console(file=out, soft_wrap=True), error.problems)
+    assert "error[" in out.getvalue()
 
 
 @settings(max_examples=250, deadline=None)
-@given(st.data())
-def test_a_damaged_schema_file_gives_a_model_or_a_schema_error(data: st.DataObject) -> None:
-    text = GOOD
-    for _ in range(data.draw(st.integers(1, 4))):
-        start = data.draw(st.integers(0, len(text)))
-        end = min(len(text), start + data.draw(st.integers(0, 12)))
-        text = text[:start] + data.draw(st.sampled_from(PIECES)) + text[end:]
+@given(spliced(GOOD, PIECES))
+def test_a_damaged_schema_file_gives_a_model_or_a_schema_error(text: str) -> None:
     _survives(text)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_a_schema_file_with_values_exchanged_gives_a_model_or_a_schema_error(data: st.DataObject) -> None:
-    lines = list(LINES)
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(lines) - 1))
-        key, colon, _ = lines[at].partition(":")
-        lines[at] = key + colon + " " + data.draw(st.sampled_from(PIECES))
-    _survives("\n".join(lines))
+@given(revalued(GOOD, PIECES, ":"))
+def test_a_schema_file_with_values_exchanged_gives_a_model_or_a_schema_error(text: str) -> None:
+    _survives(text)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_a_schema_file_with_lines_moved_gives_a_model_or_a_schema_error(data: st.DataObject) -> None:
-    lines = list(LINES)
-    for _ in range(data.draw(st.integers(1, 4))):
-        line = lines.pop(data.draw(st.integers(0, len(lines) - 1)))
-        lines.insert(data.draw(st.integers(0, len(lines))), line)
-    _survives("\n".join(lines))
+@given(rearranged(GOOD))
+def test_a_schema_file_with_lines_moved_gives_a_model_or_a_schema_error(text: str) -> None:
+    _survives(text)
+
+
+@settings(max_examples=150, deadline=None)
+@given(misspelt(GOOD))
+def test_a_misspelt_schema_file_gives_a_model_or_a_schema_error(text: str) -> None:
+    _survives(text)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_gives_a_model_or_a_schema_error(text: str) -> None:
     _survives(text)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(GOOD.splitlines()), st.sampled_from(SECRETS))
+def test_a_secret_in_a_schema_file_is_not_shown(line: str, secret: str) -> None:
+    indent = line[: len(line) - len(line.lstrip(" -"))].replace("-", " ")
+    text = GOOD.replace(line, f"{line}\n{indent}{secret}", 1)
+    with pytest.raises(SchemaError) as caught:
+        parse_schema(text, file="f")
+    excerpts = [problem.excerpt for problem in caught.value.problems]
+    assert "hunter2" not in repr(excerpts)
