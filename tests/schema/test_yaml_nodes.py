@@ -134,3 +134,18 @@ def test_values_keys_and_items_know_their_place() -> None:
     assert inner["c"].key_place is not None
     assert (inner["c"].key_place.line, inner["c"].key_place.column) == (3, 5)
     assert (names[1].place.line, names[1].place.column, names[1].path) == (3, 12, "a[0].c[1]")
+
+
+def test_a_merge_key_is_refused_with_what_to_do() -> None:
+    assert problems("a: &x {b: 1}\nc:\n  <<: *x\n") == [
+        "3:3: c: merge keys (<<) are not understood here: write the keys out"
+    ]
+
+
+def test_an_anchor_may_be_used_again() -> None:
+    assert problems("a: &x [1, 2]\nb: *x\n") == []
+
+
+def test_a_tab_has_a_hint_of_its_own() -> None:
+    (found,) = problems("a:\n\tb: 1")
+    assert found.endswith("indent with spaces, not with tabs")

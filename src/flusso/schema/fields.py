@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flusso.diagnostic import Code
+from flusso.schema.analyzers import check_options
 from flusso.schema.conditions import read_filters, read_order_by, read_soft_delete
 from flusso.schema.leaves import LEAF_TAGS, read_leaf
 from flusso.schema.model import AggregateKind, Columns, Field, Group, Join, JoinKind
@@ -60,6 +61,7 @@ def _field(node: Node, problems: Problems, level: Level) -> Field | None:
     name_node = section.get(tag)
     assert name_node is not None
     name = read_field_name(name_node, problems, is_root=level.is_root)
+    check_options(section.get("options"), problems)
     if tag in LEAF_TAGS:
         return read_leaf(section, tag, name)
     if tag in JOIN_TAGS:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flusso.builder.check.facts import Facts
-from flusso.builder.check.levels import Level, scalars
+from flusso.builder.check.levels import Level, leaves
 from flusso.builder.check.spot import Spot
 from flusso.catalog import Table
 from flusso.diagnostic import Code, Diagnostic
 from flusso.postgres.identifiers import quote, quote_table
-from flusso.schema.model import Columns, IndexSchema, Join, JoinKind, Scalar
+from flusso.schema.model import Columns, Constant, Custom, Geo, IndexSchema, Join, JoinKind, Scalar
 
 
 def find_unfit_key(level: Level, facts: Facts) -> Iterator[Diagnostic]:
@@ -39,9 +39,13 @@ def find_unfit_key(level: Level, facts: Facts) -> Iterator[Diagnostic]:
 
 def find_nullable(level: Level) -> Iterator[Diagnostic]:
     """Name the required fields whose column may be null."""
-    for spot, item in scalars(level):
-        if item.is_required and item.default is None:
-            yield from _nullable(spot, level.table, item.column)
+    for spot, leaf in leaves(level):
+        if isinstance(leaf, Constant) or not leaf.is_required:
+            continue
+        if isinstance(leaf, Scalar | Custom) and leaf.default is not None:
+            continue
+        for name in (leaf.lat, leaf.lon) if isinstance(leaf, Geo) and leaf.lat else (leaf.column,):
+            yield from _nullable(spot, level.table, name)
     if isinstance(level.item, Join) and level.item.is_required and level.parent is not None:
         for name in level.item.column:
             yield from _nullable(level.spot, level.parent.table, name)
@@ -50,8 +54,8 @@ def find_nullable(level: Level) -> Iterator[Diagnostic]:
 def find_other_labels(level: Level, facts: Facts) -> Iterator[Diagnostic]:
     """Compare the variants of enum fields with the labels of the column's type."""
     labels = facts.tables[level.table.name].labels
-    for spot, item in scalars(level):
-        if item.variants and not item.transforms and item.column in labels:
+    for spot, item in leaves(level):
+        if isinstance(item, Scalar) and item.variants and not item.transforms and item.column in labels:
             yield from _other_labels(spot, item, level.table, labels[item.column])
 
 

@@ -19,7 +19,7 @@ from flusso.schema.model import (
     Group,
     IndexSchema,
     Join,
-    Scalar,
+    Leaf,
 )
 
 
@@ -41,11 +41,18 @@ class Level:
     @property
     def filters(self) -> list[tuple[str, Filter]]:
         """All conditions on its rows, each with the key that it stands at."""
-        found = [(f"filters[{place}]", item) for place, item in enumerate(self.item.filters)]
-        if self.item.soft_delete is not None:
-            when = self.item.soft_delete.when
-            found += [(f"soft_delete.when[{place}]", item) for place, item in enumerate(when)]
-        return found
+        when = self.item.soft_delete.when if self.item.soft_delete is not None else ()
+        return [*_numbered("filters", self.item.filters), *_numbered("soft_delete.when", when)]
+
+    @property
+    def junction_filters(self) -> list[tuple[str, Filter]]:
+        """The same of its junction's rows."""
+        through = None if isinstance(self.item, IndexSchema) else self.item.through
+        return _numbered("through.filters", through.filters if through is not None else ())
+
+
+def _numbered(key: str, filters: tuple[Filter, ...]) -> list[tuple[str, Filter]]:
+    return [(f"{key}[{place}]", item) for place, item in enumerate(filters)]
 
 
 def levels(index: str, schema: IndexSchema, catalog: Catalog) -> Iterator[Level]:
@@ -78,15 +85,16 @@ def _find(catalog: Catalog, name: TableName) -> Table | None:
     return table if table is not None and table.kind in (TableKind.TABLE, TableKind.PARTITIONED) else None
 
 
-def scalars(level: Level) -> Iterator[tuple[Spot, Scalar]]:
-    """Go through the scalar fields that the rows of a level fill, groups included."""
+def leaves(level: Level) -> Iterator[tuple[Spot, Leaf]]:
+    """Go through the fields that columns of a level fill, groups included."""
     if not isinstance(level.item, Aggregate):
-        yield from _scalars(level.item.fields, level.spot)
+        yield from _leaves(level.item.fields, level.spot)
 
 
-def _scalars(fields: tuple[Field, ...], spot: Spot) -> Iterator[tuple[Spot, Scalar]]:
+def _leaves(fields: tuple[Field, ...], spot: Spot) -> Iterator[tuple[Spot, Leaf]]:
     for item in fields:
-        if isinstance(item, Scalar):
-            yield spot.into(item.name), item
-        elif isinstance(item, Group):
-            yield from _scalars(item.fields, spot.into(item.name))
+        inner = spot.into(item.name)
+        if isinstance(item, Group):
+            yield from _leaves(item.fields, inner)
+        elif not isinstance(item, Join | Aggregate):
+            yield inner, item

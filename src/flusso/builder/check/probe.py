@@ -16,6 +16,7 @@ from psycopg import errors as pg
 
 from flusso.builder.check.facts import Facts
 from flusso.builder.check.levels import Level
+from flusso.builder.check.spot import Spot
 from flusso.builder.conditions import Operands, select_rows
 from flusso.builder.plan import IndexPlan
 from flusso.catalog import Table
@@ -40,18 +41,26 @@ Placed = tuple[str, RawFilter]
 
 def probe_filters(conn: Connection, level: Level, facts: Facts) -> Iterator[Diagnostic]:
     """Find the conditions of a level that the server does not take, and the raw ones that could go stale."""
+    yield from _probe_rows(conn, level.spot, level.table, level.filters, facts)
+    if level.junction is not None:
+        yield from _probe_rows(conn, level.spot, level.junction, level.junction_filters, facts)
+
+
+def _probe_rows(
+    conn: Connection, spot: Spot, table: Table, filters: Sequence[tuple[str, Filter]], facts: Facts
+) -> Iterator[Diagnostic]:
     sound: list[Placed] = []
-    for key, item in level.filters:
-        if isinstance(item, ColumnFilter) and item.column not in level.table.columns:
+    for key, item in filters:
+        if isinstance(item, ColumnFilter) and item.column not in table.columns:
             continue
-        said = _try_condition(conn, level.table, item)
+        said = _try_condition(conn, table, item)
         if said is not None:
             at = f"{key}.raw" if isinstance(item, RawFilter) else f"{key}.value"
-            yield level.spot.says(Code.UNFIT_FILTER, f"the filter does not work: {said}", key=at)
+            yield spot.says(Code.UNFIT_FILTER, f"the filter does not work: {said}", key=at)
         elif isinstance(item, RawFilter):
             sound.append((f"{key}.raw", item))
     if sound:
-        yield from _probe_immutable(conn, level, sound, facts)
+        yield from _probe_immutable(conn, spot, table, sound, facts)
 
 
 def probe_statement(conn: Connection, plan: IndexPlan) -> Iterator[Diagnostic]:
@@ -82,24 +91,23 @@ def _explain(conn: Connection, sql: str, values: Sequence[str | None]) -> str | 
 
 
 def _probe_immutable(
-    conn: Connection, level: Level, filters: Sequence[Placed], facts: Facts
+    conn: Connection, spot: Spot, table: Table, filters: Sequence[Placed], facts: Facts
 ) -> Iterator[Diagnostic]:
     findings: list[Diagnostic] = []
-    name = f"pg_temp.{quote(level.table.name.name)}"
+    own = quote(table.name.name)
     try:
         with conn.transaction(force_rollback=True):
-            own = quote(level.table.name.name)
-            conn.execute(f"create temporary table {own} (like {quote_table(level.table.name)})".encode())
+            conn.execute(f"create temporary table {own} (like {quote_table(table.name)})".encode())
             for key, item in filters:
-                findings += _judge(conn, level, name, key, item)
+                findings += _judge(conn, spot, f"pg_temp.{own}", key, item)
     except (pg.InsufficientPrivilege, pg.ReadOnlySqlTransaction) as error:
         hint = f"grant temporary on database {quote(facts.database)} to {quote(facts.role)};"
         message = f"whether the filter is immutable could not be proved: {_primary(error)}"
-        findings = [level.spot.says(Code.UNPROVEN_FILTER, message, key=key, hint=hint) for key, _ in filters]
+        findings = [spot.says(Code.UNPROVEN_FILTER, message, key=key, hint=hint) for key, _ in filters]
     yield from findings
 
 
-def _judge(conn: Connection, level: Level, table: str, key: str, item: RawFilter) -> Iterator[Diagnostic]:
+def _judge(conn: Connection, spot: Spot, table: str, key: str, item: RawFilter) -> Iterator[Diagnostic]:
     """Let one condition be an index predicate; the line break ends a comment that it may end with."""
     try:
         with conn.transaction():
@@ -108,15 +116,15 @@ def _judge(conn: Connection, level: Level, table: str, key: str, item: RawFilter
     except (pg.InvalidObjectDefinition, pg.FeatureNotSupported) as error:
         what = "a subquery" if "subquery" in _primary(error) else "something that is not immutable"
         message = f"the filter uses {what}: rows would come and go without a change of their own"
-        yield level.spot.says(Code.MUTABLE_FILTER, message, key=key, hint=_RAW_HINT)
+        yield spot.says(Code.MUTABLE_FILTER, message, key=key, hint=_RAW_HINT)
         return
     except psycopg.Error as error:
         message = f"whether the filter is immutable could not be proved: {_primary(error)}"
-        yield level.spot.says(Code.UNPROVEN_FILTER, message, key=key, hint=_RAW_HINT)
+        yield spot.says(Code.UNPROVEN_FILTER, message, key=key, hint=_RAW_HINT)
         return
     if row is not None and (word := _read_as_time(item.sql, str(row[0]))) is not None:
         message = f"'{word}' is a time that moves: rows would come and go without a change of their own"
-        yield level.spot.says(Code.MUTABLE_FILTER, message, key=key, hint=_RAW_HINT)
+        yield spot.says(Code.MUTABLE_FILTER, message, key=key, hint=_RAW_HINT)
 
 
 def _read_as_time(sql: str, predicate: str) -> str | None:

@@ -23,6 +23,7 @@ from flusso.schema.model import (
     Map,
     ScalarKind,
 )
+from flusso.schema.node import did_you_mean
 
 _SPELLINGS = {
     "smallint": "int2",
@@ -120,7 +121,8 @@ def _column(
     """Note a column that is not there, or one that does not fit."""
     column = table.columns.get(name)
     if column is None:
-        yield spot.says(Code.MISSING_COLUMN, f'table {table.name} has no column "{name}"', key=key)
+        message = f'table {table.name} has no column "{name}"'
+        yield spot.says(Code.MISSING_COLUMN, message, key=key, hint=did_you_mean(name, table.columns))
     elif not is_fit(column):
         message = f'column "{name}" of {table.name} is {column.type}{sign} {reason}'
         yield spot.says(Code.UNFIT_TYPE, message, key=key)
