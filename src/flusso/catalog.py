@@ -56,6 +56,8 @@ class Column:
     is_enum: bool = False
     not_null: bool = False
     is_generated: bool = False
+    operators: str = ""
+    """The schema, quoted, that the operators of the type lie in; empty for Postgres's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ select t0."a"::text, t0."b"::text,
       from "public"."users" as t1
       where t1."id" = t0."user_id") as d) as "user") as d)
 from "public"."pairs" as t0
-where (t0."a", t0."b") in (select k1, k2 from unnest($1::text[]::int8[], $2::text[]::text[]) as k(k1, k2));
+where exists (select from (select k1::int8 as k1, k2::text as k2 from unnest($1::text[], $2::text[]) as k(k1, k2)) as k where t0."a" = k.k1 and t0."b" = k.k2);
 
 -- by range, operands ()
 select t0."a"::text, t0."b"::text,

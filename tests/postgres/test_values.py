@@ -73,6 +73,6 @@ def test_a_key_of_a_type_whose_cast_differs_from_its_output_is_printed_by_concat
     assert print_text(_column("int8"), "t.c") == "t.c::text"
 
 
-def test_an_operator_of_citext_names_the_schema_it_lies_in() -> None:
-    assert operator(Column("c", "ext.citext", "citext"), "=") == "operator(ext.=)"
+def test_an_operator_of_an_extension_names_the_schema_it_lies_in() -> None:
+    assert operator(Column("c", "ext.citext", "citext", operators="ext"), "=") == "operator(ext.=)"
     assert operator(_column("text"), "=") == "="

@@ -36,13 +36,16 @@ def columns_of(table: Table, names: Sequence[str]) -> tuple[Column, ...]:
 
 def match_keys(alias: str, columns: Sequence[Column]) -> str:
     """Compare columns with the tuples in `$1`, `$2` …, in a form that an index on them serves."""
-    if len(columns) == 1:
+    if len(columns) == 1 and not columns[0].is_array:
         (column,) = columns
         return f"{alias}.{quote(column.name)} {operator(column, '=')} any($1::text[]::{column.type}[])"
-    names = ", ".join(f"{alias}.{quote(column.name)}" for column in columns)
-    arrays = ", ".join(f"${n}::text[]::{column.type}[]" for n, column in enumerate(columns, 1))
-    parts = ", ".join(f"k{n}" for n in range(1, len(columns) + 1))
-    return f"({names}) in (select {parts} from unnest({arrays}) as k({parts}))"
+    numbered = list(enumerate(columns, 1))
+    arrays = ", ".join(f"${n}::text[]" for n, _ in numbered)
+    names = ", ".join(f"k{n}" for n, _ in numbered)
+    # Cast one by one: an array of arrays has no text array to come from, and unnest takes composites apart.
+    values = ", ".join(f"k{n}::{column.type} as k{n}" for n, column in numbered)
+    same = " and ".join(f"{alias}.{quote(c.name)} {operator(c, '=')} k.k{n}" for n, c in numbered)
+    return f"exists (select from (select {values} from unnest({arrays}) as k({names})) as k where {same})"
 
 
 def select_texts(alias: str, columns: Sequence[Column]) -> str:

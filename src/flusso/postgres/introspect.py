@@ -52,7 +52,11 @@ with recursive reached as (
 )
 select t.oid, t.typname::text, format_type(t.oid, -1), t.typtype = 'e',
   case when t.typtype = 'd' then t.typbasetype else 0 end,
-  case when t.typtype <> 'd' and t.typcategory = 'A' then t.typelem else 0 end
+  case when t.typtype <> 'd' and t.typcategory = 'A' then t.typelem else 0 end,
+  coalesce((
+    select min(quote_ident(n.nspname))
+    from pg_operator as o join pg_namespace as n on n.oid = o.oprnamespace
+    where o.oprname = '=' and o.oprleft = t.oid and o.oprright = t.oid and n.nspname <> 'pg_catalog'), '')
 from reached join pg_type as t on t.oid = reached.oid
 """
 
@@ -83,6 +87,7 @@ class _Type:
     is_enum: bool
     base_oid: int
     element_oid: int
+    operators: str
 
 
 def read_catalog(conn: Connection, tables: Iterable[TableName]) -> Catalog:
@@ -134,7 +139,8 @@ def _column(
     if is_array:
         found = _undomained(types, found.element_oid)
     cast = f"{found.cast}[]" if is_array else found.cast
-    return Column(name, cast, found.name, is_array, found.is_enum, not_null, is_generated)
+    operators = "" if is_array else found.operators
+    return Column(name, cast, found.name, is_array, found.is_enum, not_null, is_generated, operators)
 
 
 def _undomained(types: Mapping[int, _Type], oid: int) -> _Type:

@@ -72,11 +72,8 @@ def print_text(column: Column, expression: str) -> str:
 
 
 def operator(column: Column, symbol: str) -> str:
-    """Name an operator of the column's type, which for citext lies outside the pinned search path."""
-    schema, dot, _ = column.type.rpartition(".")
-    if column.base == "citext" and dot:
-        return f"operator({schema}.{symbol})"
-    return symbol
+    """Name an operator of the column's type, which for an extension's lies outside the pinned search path."""
+    return f"operator({column.operators}.{symbol})" if column.operators else symbol
 
 
 def _render_value(column: Column, expression: str, kind: ScalarKind, functions: Sequence[str]) -> str:

@@ -142,10 +142,6 @@ def _key(table: Table, declared: Columns, spot: Spot) -> Iterator[Diagnostic]:
         message = f"table {table.name} has no primary key: declare primary_key"
         yield spot.says(Code.MISSING_PRIMARY_KEY, message, key="table")
     yield from _missing(table, declared, spot, "primary_key")
-    for name in declared or table.primary_key:
-        if name in table.columns and table.columns[name].is_array:
-            message = f'column "{name}" of {table.name} is an array, which cannot be a key here'
-            yield spot.says(Code.UNFIT_KEY, message, key="primary_key")
 
 
 def _missing(table: Table, names: Iterable[str], spot: Spot, key: str) -> Iterator[Diagnostic]:

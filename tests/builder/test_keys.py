@@ -1,0 +1,174 @@
+"""Keys of every type that Postgres lets into a primary key: seeded, followed, removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from declared import has_many, root, scalar
+
+from fix_postgres import Database
+from flusso.document import id_text
+from followed import Followed, following
+from typematrix import MADE
+
+pytestmark = pytest.mark.postgres
+
+# A type, and three of its values: the first changes into the second, the third is updated and deleted. Some
+# first and second are equal in SQL: they differ as text only, and so as ids.
+KEYS = {
+    "int2": ("-32768", "0", "32767"),
+    "int4": ("-2147483648", "0", "2147483647"),
+    "int8": ("-9223372036854775808", "0", "9223372036854775807"),
+    "numeric": ("1.0", "1.00", "NaN"),
+    "float4": ("0", "-0", "3.4028235e+38"),
+    "float8": ("0.1", "-Infinity", "NaN"),
+    "money": ("$1.00", "-$1.00", "$92,233,720,368,547,758.07"),
+    "text": ("", "a|b\\c\"d'e{},~%\t\n é", "~sha256-" + "0" * 64),
+    "varchar(2000)": ("x" * 513, "é" * 300, "~"),
+    "char(4)": ("ab  ", "abc ", "    "),
+    '"char"': ("a", "b", "\\"),
+    "name": ("a", "B", ""),
+    "public.citext": ("abc", "ABC", "Éé"),
+    "uuid": ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
+             "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    "bool": ("t", "f"),
+    "date": ("2024-01-02", "0044-03-15 BC", "infinity"),
+    "timestamp": ("2024-01-02 03:04:05", "2024-01-02 03:04:05.000001", "-infinity"),
+    "timestamptz": ("2024-01-02 03:04:05+00", "10000-01-02 00:00:00+00", "infinity"),
+    "time": ("00:00:00", "24:00:00", "12:00:00.5"),
+    "timetz": ("12:00:00+00", "12:00:00+02", "12:00:00-05:30"),
+    "interval": ("1 mon", "30 days", "-1 days"),
+    "bytea": ("\\x", "\\x00ff", "\\x7e5c7c"),
+    "public.mood": ("sad", 'très "glad"'),
+    "label": ("in a domain", "", "~"),
+    "inet": ("10.0.0.1", "10.0.0.1/24", "::1"),
+    "cidr": ("10.0.0.0/8", "10.0.0.0/9", "::/0"),
+    "macaddr": ("08:00:2b:01:02:03", "08:00:2b:01:02:04"),
+    "macaddr8": ("08:00:2b:01:02:03:04:05", "08:00:2b:01:02:03:04:06"),
+    "bit(3)": ("101", "111", "000"),
+    "varbit": ("", "101", "0"),
+    "oid": ("0", "4294967295", "1"),
+    "pg_lsn": ("0/0", "FFFFFFFF/FFFFFFFF", "1/A"),
+    "xid8": ("0", "18446744073709551615", "1"),
+    "jsonb": ('{"a": 1.0}', '{"a": 1.00}', '"x"'),
+    "tsvector": ("'a':1", "'a':1 'b':2", ""),
+    "int4range": ("[1,5)", "empty", "(,)"),
+    "nummultirange": ("{[1,5)}", "{[1.0,5)}", "{}"),
+    "int4[]": ("{1,NULL,3}", "{{1},{2}}", "{}"),
+    "public.pair": ('(1,"a b")', "(,)", '(2,"\\\\x"",|")'),
+}  # fmt: skip
+
+
+def test_keys_of_every_type_seed_update_and_delete(database: Database) -> None:
+    with _following(database, *KEYS) as followed:
+        first = {n: (values[0], *values[2:]) for n, values in enumerate(KEYS.values())}
+        assert set(followed.documents) == _ids(first)
+
+        for n, (kind, values) in enumerate(KEYS.items()):
+            old, new = _sql(values[0], kind), _sql(values[1], kind)
+            database.execute(
+                f"""
+                update one_{n} set id = {new} where concat(id) = concat({old});
+                update two_{n} set a = {new} where concat(a) = concat({old});
+                insert into child_{n} values (1, {new}, 7, 'child')
+                """
+            )
+        _assert_exact(followed, _ids({n: values[1:] for n, values in enumerate(KEYS.values())}))
+        assert {_children(body) for body in _of_second(followed)} == {("child",)}
+
+        for n, (kind, values) in enumerate(KEYS.items()):
+            database.execute(f"update child_{n} set note = 'changed'")
+            for value in values[2:]:
+                third = f"concat({_sql(value, kind)})"
+                database.execute(f"update one_{n} set note = 'third' where concat(id) = {third}")
+                database.execute(f"delete from two_{n} where concat(a) = {third}")
+        followed.catch_up()
+        assert followed.documents == followed.seeded()
+        assert {_children(body) for body in _of_second(followed)} == {("changed",)}
+
+        for n in range(len(KEYS)):
+            database.execute(f"delete from child_{n}; delete from one_{n}; delete from two_{n}")
+        _assert_exact(followed, set())
+
+
+def test_a_reference_that_equals_a_key_in_sql_alone_leads_to_its_document(database: Database) -> None:
+    references = {"numeric": "1.000", "public.citext": "ABC", "interval": "30 days"}
+    with _following(database, *references) as followed:
+        for n, (kind, value) in enumerate(references.items()):
+            database.execute(f"insert into child_{n} values (1, {_sql(value, kind)}, 7, 'child')")
+        followed.catch_up()
+        assert followed.documents == followed.seeded()
+        found = {key for key, body in followed.documents.items() if _children(body)}
+        assert found == _ids({0: ("1.0",), 1: ("abc",), 2: ("1 mon",)})
+
+
+def test_documents_with_hashed_ids_go_and_stay_as_their_rows_after_truncate(database: Database) -> None:
+    with _following(database, "varchar(2000)") as followed:
+        database.execute("insert into one_0 values (repeat('y', 600), 'x'), (repeat('z', 700), 'x')")
+        database.execute("insert into two_0 values (repeat('y', 600), 7, 'x'), (repeat('z', 700), 7, 'x')")
+        followed.catch_up()
+        database.execute("truncate one_0; insert into one_0 values (repeat('y', 600), 'again')")
+        database.execute("truncate two_0; insert into two_0 values (repeat('z', 700), 7, 'again')")
+        touched = followed.catch_up()
+        assert ("one_0", id_text(("z" * 700,))) in touched
+        assert set(followed.documents) == {
+            ("one_0", id_text(("y" * 600,))),
+            ("two_0", id_text(("z" * 700, "7"))),
+        }
+        assert followed.documents == followed.seeded()
+
+
+@contextmanager
+def _following(database: Database, *kinds: str) -> Iterator[Followed]:
+    """For each type two roots, one with a key of that type alone, and a child that refers to both."""
+    database.execute(MADE + "create domain label as text check (value is not null)")
+    for n, kind in enumerate(kinds):
+        values = [_sql(value, kind) for value in (KEYS[kind][0], *KEYS[kind][2:])]
+        database.execute(
+            f"""
+            create table one_{n} (id {kind} primary key, note text);
+            create table two_{n} (a {kind}, b int, note text, primary key (a, b));
+            create table child_{n} (id int primary key, a {kind}, b int, note text);
+            alter table child_{n} replica identity full;
+            insert into one_{n} values {", ".join(f"({value}, 'one')" for value in values)};
+            insert into two_{n} values {", ".join(f"({value}, 7, 'two')" for value in values)};
+            """
+        )
+    schemas = {}
+    for n in range(len(kinds)):
+        for name, key in (("one", ("a",)), ("two", ("a", "b"))):
+            children = has_many("children", f"child_{n}", key, scalar("note"))
+            schemas[f"{name}_{n}"] = root(f"{name}_{n}", scalar("note"), children)
+    with following(database, schemas) as run:
+        yield run
+
+
+def _children(body: bytes) -> tuple[str, ...]:
+    return tuple(child["note"] for child in json.loads(body)["children"])
+
+
+def _assert_exact(followed: Followed, ids: set[tuple[str, str]]) -> None:
+    followed.catch_up()
+    assert set(followed.documents) == ids
+    assert followed.documents == followed.seeded()
+
+
+def _ids(values: dict[int, tuple[str, ...]]) -> set[tuple[str, str]]:
+    ones = {(f"one_{n}", id_text((text,))) for n, texts in values.items() for text in texts}
+    return ones | {(f"two_{n}", id_text((text, "7"))) for n, texts in values.items() for text in texts}
+
+
+def _of_second(followed: Followed) -> list[bytes]:
+    """The documents of the row that has the second value."""
+    return [
+        followed.documents[f"{table}_{n}", id_text((values[1], *rest))]
+        for n, values in enumerate(KEYS.values())
+        for table, rest in (("one", ()), ("two", ("7",)))
+    ]
+
+
+def _sql(text: str, kind: str) -> str:
+    return "'" + text.replace("'", "''") + f"'::{kind}"
