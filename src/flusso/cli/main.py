@@ -7,7 +7,7 @@ import sys
 import typer
 
 from flusso import __version__
-from flusso.cli import build, check, demo, reindex, run, sample, schema, search, status
+from flusso.cli import build, check, demo, init, reindex, run, sample, schema, search, status
 from flusso.cli.report import open_console, print_findings, printable, summarize
 from flusso.errors import ConfigError, FlussoError
 
@@ -17,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Keep search indexes in step with Postgres.",
 )
+app.command()(init.init)
 app.command()(run.run)
 app.command()(check.check)
 app.command()(build.build)

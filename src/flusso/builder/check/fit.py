@@ -30,7 +30,7 @@ from flusso.schema.model import (
 )
 from flusso.schema.node import did_you_mean
 
-_REASONS = {
+UNFOLLOWABLE = {
     TableKind.PARTITIONED: "is a partitioned table, which flusso does not follow yet",
     TableKind.VIEW: "is a view: its changes are not in the WAL, name its tables",
     TableKind.MATERIALIZED_VIEW: "is a materialized view: its changes are not in the WAL, name its tables",
@@ -68,8 +68,8 @@ class _Checker:
         if table is None:
             message = f"table {name} does not exist, or this role may not see it"
             yield spot.says(Code.MISSING_TABLE, message, key=key, hint=_table_hint(name, self._others))
-        elif table.kind in _REASONS:
-            yield spot.says(Code.UNFOLLOWABLE_TABLE, f"{name} {_REASONS[table.kind]}", key=key)
+        elif table.kind in UNFOLLOWABLE:
+            yield spot.says(Code.UNFOLLOWABLE_TABLE, f"{name} {UNFOLLOWABLE[table.kind]}", key=key)
 
     def _tables_below(self, fields: Iterable[Field], spot: Spot) -> Iterator[Diagnostic]:
         """Look for the tables under one that is not there: they can be checked, only not against it."""
@@ -138,7 +138,7 @@ class _Checker:
 
 
 def _key(table: Table, declared: Columns, spot: Spot) -> Iterator[Diagnostic]:
-    if not declared and not table.primary_key and table.kind not in _REASONS:
+    if not declared and not table.primary_key and table.kind not in UNFOLLOWABLE:
         message = f"table {table.name} has no primary key: declare primary_key"
         yield spot.says(Code.MISSING_PRIMARY_KEY, message, key="table")
     yield from _missing(table, declared, spot, "primary_key")
