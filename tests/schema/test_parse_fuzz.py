@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from io import StringIO
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,28 +15,45 @@ from flusso.errors import SchemaError
 from flusso.schema.digest import digest
 from flusso.schema.parse import parse_schema
 
-SHOP = (Path(__file__).parents[2] / "src/flusso/demo/shop/customers.schema.yml").read_text()
-GOOD = (
-    SHOP.rstrip()
-    + """
+GOOD = """version: 1
+table: customers
+primary_key: [id]
+soft_delete: {field: gone}
+filters:
+  - {raw: "id > 0"}
+  - {column: name, op: between, value: [a, b]}
+fields:
+  - text: name
+    transforms: [trim, lowercase]
+    options: {analyzer: italian}
+  - boolean: gone
+    required: true
+  - enum: tier
+    variants: [new, old]
+    default: new
   - custom: price
     postgres: [numeric, money]
     opensearch: scaled_float
-    default: 1.5
     options: {scaling_factor: 100}
   - geo: place
     lat: latitude
     lon: longitude
-  - geo: spot
-    column: point
   - map: titles
     values: text
   - constant: origin
     value: {a: [1, null, x], b: 2.5}
-  - avg: mean
+  - object: more
+    fields:
+      - belongs_to: country
+        table: countries
+        fields: [{keyword: code}]
+  - has_many: orders
     table: orders
     foreign_key: customer_id
-    column: total
+    order_by: [{column: at, direction: desc}]
+    limit: 10
+    fields:
+      - decimal: total
   - max: last
     table: orders
     foreign_key: customer_id
@@ -45,7 +61,6 @@ GOOD = (
     value_type: timestamp
   - ids: tag_ids
     table: tags
-    distinct: true
     element_type: long
     through:
       table: customer_tags
@@ -53,7 +68,6 @@ GOOD = (
       right_key: tag_id
       filters: [{column: removed, op: eq, value: false}]
 """
-)
 
 PIECES = [
     *("", " ", "\t", "\n", ":", "-", "- ", "{", "}", "[", "]", "#", "&a", "*a", "!!int", "!x", "<<:", "? "),
@@ -80,13 +94,13 @@ PIECES = [
 
 
 SECRETS = [
-    *(
-        "password: hunter2",
-        "my_url: http://me:hunter2@h/",
-        "connection_url: 'hunter2'",
-        "api_key = 'hunter2'",
-    ),
+    *("password: hunter2", "my_url: http://me:hunter2@h/"),
+    *("connection_url: 'hunter2'", "api_key = 'hunter2'"),
 ]
+
+
+def test_the_file_that_is_damaged_is_a_good_one() -> None:
+    parse_schema(GOOD, file="f")
 
 
 def _survives(text: str) -> None:
@@ -102,42 +116,40 @@ def _print(error: SchemaError) -> None:
     assert "error[" in out.getvalue()
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(spliced(GOOD, PIECES))
 def test_a_damaged_schema_file_gives_a_model_or_a_schema_error(text: str) -> None:
     _survives(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(revalued(GOOD, PIECES, ":"))
 def test_a_schema_file_with_values_exchanged_gives_a_model_or_a_schema_error(text: str) -> None:
     _survives(text)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(rearranged(GOOD))
 def test_a_schema_file_with_lines_moved_gives_a_model_or_a_schema_error(text: str) -> None:
     _survives(text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(misspelt(GOOD))
 def test_a_misspelt_schema_file_gives_a_model_or_a_schema_error(text: str) -> None:
     _survives(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_gives_a_model_or_a_schema_error(text: str) -> None:
     _survives(text)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.sampled_from(GOOD.splitlines()), st.sampled_from(SECRETS))
-def test_a_secret_in_a_schema_file_is_not_shown(line: str, secret: str) -> None:
-    indent = line[: len(line) - len(line.lstrip(" -"))].replace("-", " ")
-    text = GOOD.replace(line, f"{line}\n{indent}{secret}", 1)
-    with pytest.raises(SchemaError) as caught:
-        parse_schema(text, file="f")
-    excerpts = [problem.excerpt for problem in caught.value.problems]
-    assert "hunter2" not in repr(excerpts)
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_secret_in_a_schema_file_is_not_shown(secret: str) -> None:
+    for line in ("table: customers", "  - text: name", "      left_key: customer_id"):
+        indent = line[: len(line) - len(line.lstrip(" -"))].replace("-", " ")
+        with pytest.raises(SchemaError) as caught:
+            parse_schema(GOOD.replace(line, f"{line}\n{indent}{secret}", 1), file="f")
+        assert "hunter2" not in repr([problem.excerpt for problem in caught.value.problems])
