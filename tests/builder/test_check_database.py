@@ -128,7 +128,7 @@ def test_all_faults_are_found_at_once(database: Database) -> None:
     assert codes(check(database, FAULTY)) == {
         ("unfit-key", "", "primary_key"),
         ("unfit-filter", "", "filters[0].value"),
-        ("unfit-filter", "", "filters[1].value"),
+        ("unfit-filter", "", "filters[1].op"),
         ("unfit-filter", "", "filters[2].raw"),
         ("mutable-filter", "", "filters[3].raw"),
         ("mutable-filter", "", "filters[4].raw"),

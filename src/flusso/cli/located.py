@@ -24,7 +24,10 @@ def placed(deployment: Deployment) -> Iterator[None]:
 
 
 def with_places(findings: Sequence[Diagnostic], deployment: Deployment) -> list[Diagnostic]:
-    """Look up the findings that name an index but no line; what is not found stays as it is."""
+    """Look up the findings that name an index but no line, and put all in the order of the files.
+
+    What has no line stands first: it is about the server, or a file as a whole.
+    """
     texts = {index.name: _read(index.schema_path) for index in deployment.indexes}
     files = {index.name: _shown(index.schema_path) for index in deployment.indexes}
     found: list[Diagnostic] = []
@@ -34,7 +37,8 @@ def with_places(findings: Sequence[Diagnostic], deployment: Deployment) -> list[
             found.append(finding)
         else:
             found += locate([finding], text, files[finding.index])
-    return found
+    order = {file: place for place, file in enumerate(dict.fromkeys(files.values()), 1)}
+    return sorted(found, key=lambda one: (order.get(one.file, 0), one.line, one.column))
 
 
 def _read(path: str) -> str | None:

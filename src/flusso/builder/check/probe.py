@@ -53,10 +53,11 @@ def _probe_rows(
     for key, item in filters:
         if isinstance(item, ColumnFilter) and item.column not in table.columns:
             continue
-        said = _try_condition(conn, table, item)
-        if said is not None:
-            at = f"{key}.raw" if isinstance(item, RawFilter) else f"{key}.value"
-            yield spot.says(Code.UNFIT_FILTER, f"the filter does not work: {said}", key=at)
+        error = _try_condition(conn, table, item)
+        if error is not None:
+            at = "raw" if isinstance(item, RawFilter) else _blame(error)
+            message = f"the filter does not work: {_primary(error)}"
+            yield spot.says(Code.UNFIT_FILTER, message, key=f"{key}.{at}")
         elif isinstance(item, RawFilter):
             sound.append((f"{key}.raw", item))
     if sound:
@@ -66,27 +67,30 @@ def _probe_rows(
 def probe_statement(conn: Connection, plan: IndexPlan) -> Iterator[Diagnostic]:
     """Plan the SELECT of an index; a failure here is one that nothing else has explained."""
     values = ["{}"] * len(plan.key) + list(plan.by_keys.operands)
-    said = _explain(conn, plan.by_keys.sql, values)
-    if said is not None:
-        yield Diagnostic(
-            Code.UNFIT_STATEMENT, f"the SELECT of its documents cannot be planned: {said}", index=plan.index
-        )
+    error = _explain(conn, plan.by_keys.sql, values)
+    if error is not None:
+        message = f"the SELECT of its documents cannot be planned: {_primary(error)}"
+        yield Diagnostic(Code.UNFIT_STATEMENT, message, index=plan.index)
 
 
-def _try_condition(conn: Connection, table: Table, item: Filter) -> str | None:
+def _blame(error: psycopg.Error) -> str:
+    return "op" if isinstance(error, pg.UndefinedFunction) else "value"
+
+
+def _try_condition(conn: Connection, table: Table, item: Filter) -> psycopg.Error | None:
     operands = Operands(0)
     source, where = select_rows(table, "t", (item,), None, operands)
     condition = f"\nwhere {' and '.join(where)}" if where else ""
     return _explain(conn, f"select\nfrom {source}{condition}", operands.values)
 
 
-def _explain(conn: Connection, sql: str, values: Sequence[str | None]) -> str | None:
+def _explain(conn: Connection, sql: str, values: Sequence[str | None]) -> psycopg.Error | None:
     """Give what the server has against a statement; lost connections are not about the statement."""
     with translated("cannot plan a statement"):
         try:
             psycopg.RawCursor(conn).execute(f"explain {sql}".encode(), values)
         except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
-            return _primary(error)
+            return error
     return None
 
 
