@@ -36,6 +36,7 @@ class Code(StrEnum):
     MISSING_KEY = "missing-key"
     CONFLICTING_KEYS = "conflicting-keys"
     UNSUPPORTED = "unsupported"
+    NO_EFFECT = "no-effect"
     WRONG_TYPE = "wrong-type"
     INVALID_VALUE = "invalid-value"
     OUT_OF_RANGE = "out-of-range"
@@ -100,7 +101,7 @@ _SEVERITIES = dict.fromkeys(
     (
         *(Code.UNPROVEN_FILTER, Code.AMBIGUOUS_KEY, Code.NULLABLE_REQUIRED, Code.OTHER_LABELS),
         *(Code.MISSING_INDEX, Code.FAN_OUT, Code.BLIND_RELATION),
-        *(Code.NO_FREE_SLOT, Code.NO_FREE_SENDER),
+        *(Code.NO_FREE_SLOT, Code.NO_FREE_SENDER, Code.NO_EFFECT),
     ),
     Severity.WARNING,
 )

@@ -275,6 +275,14 @@ def test_names_keep_their_case_spaces_and_quotes(database: Database) -> None:
     assert document(database, mixed) == {'Größe "q"': "ada"}
 
 
+def test_a_field_without_a_column_of_its_name_takes_the_folded_one(shop: Database) -> None:
+    boss = belongs_to("Boss", "users", ("Boss",), scalar("Name"))
+    schema = root("users", scalar("Name"), Group("More", (scalar("IS_GONE", "boolean"),)), boss)
+    assert document(shop, schema, "2") == {"Name": "bob", "More": {"IS_GONE": None}, "Boss": {"Name": "ada"}}
+    shop.execute("alter table users add \"Name\" text default 'exact'")
+    assert document(shop, schema, "2")["Name"] == "exact"
+
+
 def test_a_field_name_too_long_for_an_alias_is_kept(shop: Database) -> None:
     name = "ü'\"" * 40
     orders = has_many("orders", "orders", ("user_id",), scalar(name, "integer", "id"), limit=1)

@@ -12,6 +12,7 @@ import test_load
 import test_load_fuzz
 
 from flusso.config.connection import SECRETS, TEXTS, WHOLE
+from flusso.config.inherited import INHERITED, inherited_keys
 from flusso.config.json_schema import config_schema
 from flusso.config.load import load_deployment
 from flusso.config.meaning import MEANING
@@ -28,6 +29,7 @@ EXAMPLES = {
     "dotted Spark settings": test_load.SOURCE
     + '[spark.conf]\nspark.executor.memory = "2g"\n'
     + test_load.INDEX,
+    **{path.parent.name: path.read_text() for path in (ROOT / "tests/rust").glob("*/flusso.toml")},
     "no prefix": 'prefix = ""\n' + test_load.SOURCE + test_load.INDEX,
     "a service": '[source]\ntype = "postgres"\nconnection_url = { service = "s" }\n' + test_load.INDEX,
 }
@@ -73,7 +75,9 @@ def test_what_is_not_supported_yet_is_not_valid(case: str) -> None:
 def test_every_key_has_a_meaning_and_every_meaning_a_key() -> None:
     named = {f"{section}.{key}".lstrip(".") for section, key in _keys()}
     tables = {"source", "spark", "batch", "sinks", "index", *(f"{kind}.type" for kind in SINKS)}
-    assert named - tables == set(MEANING)
+    inherited = {key for key in INHERITED if not key.startswith("sink.")}
+    inherited |= {f"{kind}.{key}" for kind in SINKS for key in inherited_keys("sink")}
+    assert named - tables - inherited == set(MEANING)
 
 
 @pytest.mark.parametrize(("section", "key"), _keys())

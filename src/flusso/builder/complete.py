@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from flusso.builder.fold import fold_columns
 from flusso.catalog import Catalog, TableName
 from flusso.schema.model import Aggregate, Columns, Field, Group, IndexSchema, Join, Scalar, ScalarKind
 
@@ -16,10 +17,11 @@ _TIMES = ("time", "timetz")
 
 def complete(schema: IndexSchema, catalog: Catalog) -> IndexSchema:
     """Give the schema with every key named, and every mapping that depends on a column's type."""
+    folded = fold_columns(schema, catalog)
     return replace(
-        schema,
+        folded,
         primary_key=_key(schema.table, schema.primary_key, catalog),
-        fields=_complete_fields(schema.fields, schema.table, catalog),
+        fields=_complete_fields(folded.fields, schema.table, catalog),
     )
 
 

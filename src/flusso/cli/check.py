@@ -61,15 +61,15 @@ def _check(config: Path, *, offline: bool) -> Checked:
         return Checked(error.problems or (Diagnostic(Code.INVALID_VALUE, error.message, error.hint),))
     names = f"{len(spec.indexes)} index{'' if len(spec.indexes) == 1 else 'es'}"
     if offline:
-        return Checked((), f"{names}, the files are right")
+        return Checked(deployment.warnings, f"{names}, the files are right")
     try:
         with connect(spec.dsn) as conn:
             examined = examine(conn, spec)
     except SourceError as error:
         code = Code.SOURCE_UNAVAILABLE if isinstance(error, SourceUnavailable) else Code.SOURCE_REFUSED
-        return Checked((Diagnostic(code, error.message, error.hint),))
+        return Checked((*deployment.warnings, Diagnostic(code, error.message, error.hint)))
     tables = len(examined.catalog.tables)
     return Checked(
-        tuple(with_places(examined.findings, deployment)),
+        (*deployment.warnings, *with_places(examined.findings, deployment)),
         f"{names} over {tables} table{'' if tables == 1 else 's'}, files and database fit",
     )

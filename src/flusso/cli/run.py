@@ -14,6 +14,7 @@ from flusso.cli.located import placed
 from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Publication, Slot
 from flusso.cli.progress import show_progress
 from flusso.config.lock import SUFFIX
+from flusso.engine.events import Noticed
 from flusso.engine.pipeline import run_pipeline
 
 _SECOND_SIGNAL = 130
@@ -48,6 +49,8 @@ def run(
     spec = pipeline_spec(deployment, is_once=once, skips_seed=skip_backfill)
     stop = stop_on_signal()
     with placed(deployment), show_progress() as tell:
+        for finding in deployment.warnings:
+            tell(Noticed(finding))
         run_pipeline(spec, tell, stop)
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
 from flusso.config.secret import Secret
+from flusso.diagnostic import Diagnostic
 from flusso.schema.analysis import TextAnalysis
 from flusso.schema.model import IndexSchema
 
@@ -141,3 +142,5 @@ class Deployment:
     batch: BatchSettings
     sinks: tuple[SinkSettings, ...]
     indexes: tuple[IndexSettings, ...]
+    warnings: tuple[Diagnostic, ...] = ()
+    """What the file asks for and does not get, for whoever shows findings."""

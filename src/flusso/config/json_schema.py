@@ -18,6 +18,7 @@ from flusso.config.deployment import (
     SourceSettings,
     SparkSettings,
 )
+from flusso.config.inherited import INHERITED, SslMode, inherited_keys
 from flusso.config.load import INDEX_KEYS, ROOT_KEYS
 from flusso.config.meaning import MEANING
 from flusso.config.names import (
@@ -46,7 +47,7 @@ def config_schema() -> dict[str, Json]:
         "on_error": _words(OnError, OnError.STOP),
         "source": _source(),
         "spark": _spark(),
-        "batch": closed(_plain("batch", settings_of(BatchSettings))),
+        "batch": closed(_plain("batch", settings_of(BatchSettings)) | _inherited("batch")),
         "sinks": _sinks(),
         "index": {"type": "array", "minItems": 1, "items": _index()},
     }
@@ -55,7 +56,9 @@ def config_schema() -> dict[str, Json]:
         "title": "flusso.toml",
         "description": "A deployment of flusso: where rows come from, where documents go, and how it runs.",
         "definitions": {"sparkSetting": _spark_setting()},
-        **closed({key: _meant("", key, sections[key]) for key in ROOT_KEYS}, ["source", "index"]),
+        **closed(
+            {key: _meant("", key, sections[key]) for key in ROOT_KEYS} | _inherited(""), ["source", "index"]
+        ),
     }
 
 
@@ -106,7 +109,29 @@ def _source() -> dict[str, Json]:
         "publication": {**_named(r"\S", MAX_NAME_BYTES), "default": _default(SourceSettings, "publication")},
     }
     by_hand = {key: _meant("source", key, value) for key, value in own.items()}
-    return closed(by_hand | _plain("source", settings_of(SourceSettings, but=own)), ["type"])
+    plain = _plain("source", settings_of(SourceSettings, but=own))
+    return closed(by_hand | plain | _inherited("source"), ["type"])
+
+
+def _inherited(section: str) -> dict[str, Json]:
+    """Describe the keys that a deployment of the Rust flusso may have besides."""
+    address: dict[str, Json] = {"type": "string", "pattern": ":[0-9]{1,5}$"}
+    whole: dict[str, Json] = {"type": "integer", "minimum": 0}
+    values: dict[str, dict[str, Json]] = {
+        "server": closed({"public_address": address, "private_address": address}),
+        "stream": closed({"type": {"const": "channel"}, "capacity": whole}, ["type"]),
+        "ssl_mode": {"enum": [mode.value for mode in SslMode]},
+        "manage_replica_identity": {"const": False},
+        "max_delay_ms": whole,
+        "backfill": {"const": True},
+    }
+    return {
+        key: {
+            "description": INHERITED[f"{section}.{key}" if section else key],
+            **values.get(key, _TEXT),
+        }
+        for key in inherited_keys(section)
+    }
 
 
 def _connection_parts() -> dict[str, Json]:
@@ -154,7 +179,7 @@ def _sink(kind: str) -> dict[str, Json]:
     plain = {setting.key: _setting(setting) for setting in settings_of(SINKS[kind], but=BY_HAND)}
     keys = sink_keys(kind)
     made = closed(
-        {key: _meant(kind, key, (plain | own)[key]) for key in keys},
+        {key: _meant(kind, key, (plain | own)[key]) for key in keys} | _inherited("sink"),
         ["type", "path"] if "path" in keys else ["type"],
     )
     return made | ({"not": {"required": ["api_key", "username"]}} if "api_key" in keys else {})

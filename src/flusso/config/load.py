@@ -7,7 +7,7 @@ error, each with file and line. Reads files and the environment it is given, not
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flusso.config.connection import read_connection
@@ -21,12 +21,20 @@ from flusso.config.deployment import (
     SourceSettings,
     SparkSettings,
 )
+from flusso.config.inherited import (
+    inherited_keys,
+    read_managed_identity,
+    read_max_delay,
+    read_server,
+    read_stream,
+    with_tls,
+)
 from flusso.config.names import index_flaw, prefix_flaw, publication_flaw, slot_flaw
 from flusso.config.plain import read_plain, settings_of
 from flusso.config.secret import Resolver
 from flusso.config.sinks import read_sinks
 from flusso.config.toml_nodes import read_toml
-from flusso.diagnostic import Code, Diagnostic
+from flusso.diagnostic import Code, Diagnostic, Severity
 from flusso.errors import ConfigError, SchemaError
 from flusso.schema.model import IndexSchema
 from flusso.schema.node import Node, Place, Problems, did_you_mean
@@ -34,19 +42,11 @@ from flusso.schema.parse import parse_schema
 from flusso.schema.section import Section
 
 ROOT_KEYS = ("prefix", "on_error", "source", "spark", "batch", "sinks", "index")
-_LATER = {
-    "server": "[server] is not supported yet",
-    "stream": "[stream] is not supported yet: Spark takes its place, see [spark] and [batch]",
-}
 _NAMED = ("slot", "publication")
 """Settings of the source with rules of their own, which a flag may override."""
 SOURCE_KEYS = ("type", "connection_url", *(setting.key for setting in settings_of(SourceSettings)))
-_SOURCE_LATER = {key: f"{key} is not supported yet" for key in ("read_url", "failover")} | {
-    key: f"{key} is not supported yet: write {key.replace('_', '')} into connection_url"
-    for key in ("ssl_mode", "ssl_root_cert", "ssl_cert", "ssl_key")
-}
+_SOURCE_LATER = {key: f"{key} is not supported yet" for key in ("read_url", "failover")}
 BATCH_KEYS = tuple(setting.key for setting in settings_of(BatchSettings))
-_BATCH_RENAMED = {"max_delay_ms": "max_delay_ms is not supported yet: see delay_ms"}
 SPARK_KEYS = ("master", "conf")
 INDEX_KEYS = ("name", "schema", "enabled", "on_error", "sinks")
 
@@ -91,13 +91,14 @@ def load_tree(
     """Read a deployment from the tree of its file, wherever that and the schemas come from."""
     problems = resolver.problems
     loader = _Loader(folder, problems, resolver, overrides or Overrides(), read_schema)
-    deployment = loader.deployment(Section(root, problems, ROOT_KEYS, _LATER))
-    found = [*problems.in_order(), *loader.schema_problems]
-    if problems.found:
+    deployment = loader.deployment(Section(root, problems, (*ROOT_KEYS, *inherited_keys(""))))
+    own = problems.in_order()
+    found = [*own, *loader.schema_problems]
+    if any(finding.severity is Severity.ERROR for finding in own):
         raise ConfigError.of(found)
-    if found:
+    if loader.schema_problems:
         raise SchemaError.of(found)
-    return deployment
+    return replace(deployment, warnings=tuple(own))
 
 
 def read_file(path: Path) -> str:
@@ -129,6 +130,8 @@ class _Loader:
     schema_problems: list[Diagnostic] = field(default_factory=list)
 
     def deployment(self, root: Section) -> Deployment:
+        read_server(root)
+        read_stream(root)
         on_error = root.choice("on_error", OnError, OnError.STOP)
         sinks = read_sinks(root, self.resolver, self.folder)
         return Deployment(
@@ -163,13 +166,14 @@ class _Loader:
 
     def _source(self, root: Section) -> SourceSettings:
         root.need("source")
-        section = root.inner("source", SOURCE_KEYS, _SOURCE_LATER)
+        section = root.inner("source", (*SOURCE_KEYS, *inherited_keys("source")), _SOURCE_LATER)
         if "source" in root:
             section.need("type")
         if "type" in section and section.text("type") not in ("", "postgres"):
             section.wrong('the only type of source is "postgres"', "type", code=Code.UNKNOWN_WORD)
+        read_managed_identity(section)
         return SourceSettings(
-            connection=read_connection(section, self.resolver),
+            connection=with_tls(section, read_connection(section, self.resolver)),
             slot=self._named(section, "slot", "flusso", self.overrides.slot, slot_flaw),
             publication=self._named(
                 section, "publication", "flusso", self.overrides.publication, publication_flaw
@@ -284,5 +288,6 @@ def _flatten(node: Node, name: str, into: dict[str, str], problems: Problems) ->
 
 
 def _batch(root: Section) -> BatchSettings:
-    section = root.inner("batch", BATCH_KEYS, _BATCH_RENAMED)
+    section = root.inner("batch", (*BATCH_KEYS, *inherited_keys("batch")))
+    read_max_delay(section)
     return BatchSettings(**read_plain(section, BatchSettings))

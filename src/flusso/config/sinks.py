@@ -14,6 +14,7 @@ from flusso.config.deployment import (
     SqliteSettings,
     StdoutSettings,
 )
+from flusso.config.inherited import inherited_keys, read_backfill
 from flusso.config.names import sink_flaw
 from flusso.config.plain import read_plain
 from flusso.config.secret import Resolver, Secret, reserved_variable
@@ -28,7 +29,6 @@ SINKS: dict[str, type[SinkSettings]] = {
     "sqlite": SqliteSettings,
     "stdout": StdoutSettings,
 }
-_LATER = {"backfill": "backfill is not supported yet"}
 INTERVAL = re.compile(r"-1|[0-9]+(nanos|micros|ms|s|m|h|d)")
 
 
@@ -55,17 +55,17 @@ def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettin
     if kind is None:
         problems.at(node, f'"type" is missing: one of {", ".join(SINKS)}', Code.MISSING_KEY)
         return None
-    match read_text(kind, problems):
+    word = read_text(kind, problems)
+    match word:
         case None:
             return None
-        case "opensearch":
-            return _opensearch(
-                name, Section(node, problems, sink_keys("opensearch"), _LATER), resolver, folder
-            )
-        case "sqlite":
-            return _sqlite(name, Section(node, problems, sink_keys("sqlite"), _LATER), folder)
-        case "stdout":
-            section = Section(node, problems, sink_keys("stdout"), _LATER)
+        case "opensearch" | "sqlite" | "stdout":
+            section = Section(node, problems, (*sink_keys(word), *inherited_keys("sink")))
+            read_backfill(section)
+            if word == "opensearch":
+                return _opensearch(name, section, resolver, folder)
+            if word == "sqlite":
+                return _sqlite(name, section, folder)
             return StdoutSettings(name, **read_plain(section, StdoutSettings, but=BY_HAND))
         case "elasticsearch":
             problems.at(kind, "elasticsearch is not supported yet", Code.UNSUPPORTED)

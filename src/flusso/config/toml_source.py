@@ -21,7 +21,8 @@ _HARMLESS = frozenset(
         *("seed_range_mb", "seed_parallelism", "name", "schema", "enabled", "sinks", "path", "pretty"),
         *("ca", "tls_verify", "batch_size", "timeout_secs", "max_retries", "pipeline", "compress", "env"),
         *("number_of_shards", "number_of_replicas", "refresh_interval", "text_analysis", "auto_subfields"),
-        *("public_address", "private_address"),
+        *("public_address", "private_address", "capacity", "max_delay_ms", "backfill", "ssl_mode"),
+        *("ssl_root_cert", "ssl_cert", "ssl_key", "ssl_sni_hostname", "manage_replica_identity"),
     }
 )
 _SECRETS = ("connection_url", "read_url", "url", "username", "password", "api_key", "conf")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from flusso.builder.check.kinds import are_comparable, fits, fitting_kinds
 from flusso.builder.check.spot import Spot
 from flusso.builder.check.tags import find_in_aggregate, find_in_leaf
+from flusso.builder.fold import fold_columns
 from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.diagnostic import Code, Diagnostic
 from flusso.schema.model import (
@@ -42,7 +43,8 @@ def find_problems(
     index: str, schema: IndexSchema, catalog: Catalog, *, others: Sequence[TableName] = ()
 ) -> list[Diagnostic]:
     """List, in the order of the schema, what does not fit the database; `others` are tables it also has."""
-    return list(dict.fromkeys(_Checker(catalog, others).check(schema, Spot(index))))
+    folded = fold_columns(schema, catalog)
+    return list(dict.fromkeys(_Checker(catalog, others).check(folded, Spot(index))))
 
 
 class _Checker:
