@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from flusso.config.connection import conninfo
 from flusso.config.load import load_deployment
 from flusso.errors import ConfigError
+from flusso.postgres.connect import Dsn
 
 SCHEMA = "version: 1\ntable: t\nfields: [{text: a}]\n"
 
@@ -106,6 +107,29 @@ def test_what_is_no_connection_string_is_refused_without_being_shown(tmp_path: P
     (found,) = problems(tmp_path, 'connection_url = "mysql://u:hunter2@h/d"')
     assert found.startswith("3: source.connection_url: this is not a connection string")
     assert "hunter2" not in found
+
+
+@pytest.mark.parametrize("password", ["hun/ter2", "hun@ter2", "a/hun@ter2", "12/ter2"])
+def test_a_password_that_is_not_escaped_is_refused_without_being_shown(tmp_path: Path, password: str) -> None:
+    (found,) = problems(tmp_path, f'connection_url = "postgresql://me:{password}@h/d"')
+    assert found.endswith("this has a / or @ before its host that must be written as %2F or %40")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql:///d?user=me@host&host=/tmp", "postgresql://me@h1:1,h2:2/d?options=-c%20a=b@c"]
+)
+def test_an_at_sign_may_stand_in_the_parameters_of_a_url(tmp_path: Path, url: str) -> None:
+    assert connection(tmp_path, f'connection_url = "{url}"') == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["postgresql://me:hunter2%zz@h/db", "host=h hunter2", "postgresql://me:hunter2@[h/db", 'a="hunter2"'],
+)
+def test_what_libpq_says_of_a_wrong_string_is_told_without_its_pieces(text: str) -> None:
+    with pytest.raises(ConfigError, match="the connection string is not valid") as caught:
+        Dsn(text)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_wrong_reserved_variable_is_named(tmp_path: Path) -> None:

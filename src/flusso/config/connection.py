@@ -41,13 +41,9 @@ def read_connection(section: Section, resolver: Resolver) -> Secret:
         found = resolver.resolve(node, reserved=DATABASE_URL)
         if found is None and node is None and resolver.needs_values:
             section.wrong(f'"connection_url" is missing and {DATABASE_URL} is not set', code=Code.MISSING_KEY)
-        if found is not None and found.reveal() and not _is_connection_string(found.reveal()):
+        if found is not None and (flaw := _flaw(found.reveal())) is not None:
             is_reserved = found == resolver.reserved(DATABASE_URL)
-            section.wrong(
-                f"{DATABASE_URL if is_reserved else 'this'} is not a connection string: "
-                "one begins with postgresql:// or is made of keywords like host=…",
-                "connection_url",
-            )
+            section.wrong(f"{DATABASE_URL if is_reserved else 'this'} {flaw}", "connection_url")
         return found or Secret("")
     return resolver.reserved(DATABASE_URL) or _from_parts(section, resolver)
 
@@ -56,10 +52,18 @@ def _is_parts(node: Node) -> bool:
     return isinstance(node.value, dict) and "env" not in node.value
 
 
-def _is_connection_string(text: str) -> bool:
+def _flaw(text: str) -> str | None:
+    """Say what is wrong with a connection string as far as that can be seen, without showing any of it."""
+    if not text:
+        return None
     if text.startswith(("postgresql://", "postgres://")):
-        return True
-    return "=" in text and "://" not in text.split("=")[0]
+        # Else libpq would take the rest of a password for a host or a database, and name it in its messages.
+        before, at, _ = text.partition("://")[2].partition("?")[0].rpartition("@")
+        is_cut = bool(at) and ("/" in before or "@" in before)
+        return "has a / or @ before its host that must be written as %2F or %40" if is_cut else None
+    if "=" in text and "://" not in text.split("=")[0]:
+        return None
+    return "is not a connection string: one begins with postgresql:// or is made of keywords like host=…"
 
 
 def _from_parts(outer: Section, resolver: Resolver) -> Secret:

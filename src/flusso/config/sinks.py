@@ -156,7 +156,7 @@ def _url(node: Node, secret: Secret, resolver: Resolver) -> _Url | None:
         host = _host(parts) if is_good else ""
     except ValueError:
         is_good = False
-    if not is_good or parts.query or parts.fragment:
+    if not is_good or parts.query or parts.fragment or "@" in parts.path:
         resolver.problems.at(node, "must be an address like https://host:9200")
         return None
     text = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"

@@ -7,6 +7,7 @@ always gives the same text over SQL and over replication.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,7 +49,9 @@ class Dsn:
         try:
             libpq.conninfo_to_dict(self.text)
         except psycopg.ProgrammingError as error:
-            raise ConfigError("the connection string is not valid", hint=_without_secrets(error)) from None
+            # What it quotes is a piece of the string, often of the password: a sign that was not escaped.
+            said = re.sub(r'".*"', "…", _without_secrets(error), flags=re.DOTALL)
+            raise ConfigError("the connection string is not valid", hint=said) from None
 
     def keywords(self) -> dict[str, Any]:
         """Split it into libpq's keywords, password included."""
