@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flusso.diagnostic import Excerpt
 from flusso.schema.excerpt import Span, credentials_in, cut_line
@@ -35,7 +35,7 @@ _HEADER = re.compile(r"\s*\[{1,2}[A-Za-z0-9_.\s-]*\]{0,2}\s*")
 class TomlSource:
     """A deployment file; `hidden` are the spans not to show, None when nobody could tell."""
 
-    text: str
+    text: str = field(repr=False)
     hidden: tuple[Span, ...] | None = None
 
     def excerpt(self, place: Place) -> Excerpt | None:

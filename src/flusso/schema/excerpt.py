@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flusso.diagnostic import Excerpt
 from flusso.schema.node import Place
@@ -29,7 +29,7 @@ _NAMED = re.compile(
 class YamlSource:
     """A schema file. It has no place for secrets, but someone may have put one, or named the wrong file."""
 
-    text: str
+    text: str = field(repr=False)
 
     def excerpt(self, place: Place) -> Excerpt | None:
         """Give the line of a place."""
