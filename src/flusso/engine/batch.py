@@ -7,30 +7,27 @@ recorded in every sink. It raises, and nothing is confirmed.
 
 from __future__ import annotations
 
-import pickle
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame
 
 from flusso.document import WriteReport
 from flusso.engine import tasks, work
-from flusso.engine.events import BatchWritten, Listener, Retrying
+from flusso.engine.events import BatchWritten, Listener
 from flusso.engine.ledger import Ledger
 from flusso.engine.offsets import Offset, parse_offset_log
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
+from flusso.engine.retry import collect, retrying
 from flusso.engine.work import WorkSpec
-from flusso.errors import EngineError, FlussoError, TaskLost, from_text
+from flusso.errors import EngineError, FlussoError
 from flusso.lsn import Version
 
 _REFRESH_AT_LEAST_EVERY_S = 1.0
-_CAUSE = re.compile(r"(Caused by: )?[\w.]*(Error|Exception|Lost)\b.*")
 
 
 class Stopping(Exception):
@@ -52,6 +49,8 @@ class BatchRunner:
     patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
     """Why the last batch failed: typed, because Spark hands on only text."""
+    is_running: threading.Event = field(default_factory=threading.Event)
+    """Set once the first batch has been through: from then on changes are written as they come."""
     _at_work: threading.Lock = field(default_factory=threading.Lock)
     _is_closed: bool = False
     _changes_before: int = 0
@@ -64,6 +63,7 @@ class BatchRunner:
                 raise Stopping
             try:
                 self._run(frame, self._end_of(batch_id))
+                self.is_running.set()
             except FlussoError as error:
                 self.failure = error
                 raise
@@ -100,19 +100,12 @@ class BatchRunner:
     def _write(self, frame: DataFrame, changes: int, end: Offset) -> Totals:
         """Write the batch's documents, again and again while what fails may heal."""
         refresh = self._wants_refresh(end)
-        attempt = 1
-        while True:
-            try:
-                reports = self._reports(frame, changes, refresh)
-                totals = settle_reports(reports, self.spec, self.skips, self.emit)
-                break
-            except FlussoError as error:
-                if not error.retryable or self.patience.is_exhausted(attempt):
-                    raise
-                self.tell(Retrying(str(error), attempt, self.patience.delay_s(attempt)))
-                if self.stop.wait(self.patience.delay_s(attempt)):
-                    raise
-                attempt += 1
+
+        def attempt() -> Totals:
+            reports = self._reports(frame, changes, refresh)
+            return settle_reports(reports, self.spec, self.skips, self.emit)
+
+        totals = retrying(attempt, self.patience, self.tell, self.stop)
         if refresh:
             self._refreshed_s = time.monotonic()
         return totals
@@ -120,11 +113,11 @@ class BatchRunner:
     def _reports(self, frame: DataFrame, changes: int, refresh: frozenset[str]) -> list[WriteReport]:
         if changes <= self.small_changes:
             spec = replace(self.spec, refreshes=refresh)
-            reports = collect_reports(frame.mapInArrow(tasks.process_changes(spec), tasks.REPORT_DDL))
+            reports = collect(frame.mapInArrow(tasks.process_changes(spec), tasks.REPORT_DDL))
             if not any(report.is_overflow for report in reports):
                 return reports
         ids = frame.mapInArrow(tasks.resolve_changes(self.spec), tasks.ID_DDL).distinct()
-        reports = collect_reports(ids.mapInArrow(tasks.write_documents(self.spec), tasks.REPORT_DDL))
+        reports = collect(ids.mapInArrow(tasks.write_documents(self.spec), tasks.REPORT_DDL))
         self._refresh(refresh)
         return reports
 
@@ -142,19 +135,3 @@ class BatchRunner:
 
     def _end_of(self, batch_id: int) -> Offset:
         return parse_offset_log((self.checkpoint / "offsets" / str(batch_id)).read_text())
-
-
-def collect_reports(frame: DataFrame) -> list[WriteReport]:
-    """Run the tasks of a frame and gather what they report."""
-    try:
-        rows: list[Any] = frame.collect()
-    except Exception as error:
-        raise as_typed(error) from error
-    return [pickle.loads(row.report) for row in rows]
-
-
-def as_typed(error: Exception) -> FlussoError:
-    """Find the typed error in what Spark raised; without one, a process was lost on the way."""
-    text = str(error)
-    causes = [line.strip() for line in text.splitlines() if _CAUSE.match(line.strip())]
-    return from_text(text) or TaskLost(f"Spark lost a task: {causes[-1] if causes else type(error).__name__}")

@@ -17,10 +17,11 @@ from pyspark import InheritableThread
 from flusso.capture.slot import advance_slot, await_release
 from flusso.capture.stream import CaptureSpec
 from flusso.engine import tasks, work
-from flusso.engine.batch import BatchRunner, as_typed
+from flusso.engine.batch import BatchRunner
 from flusso.engine.events import CaughtUp, Following, Listener, Retrying, Stopped
 from flusso.engine.policy import Patience
 from flusso.engine.provision import Prepared, prepare
+from flusso.engine.retry import as_typed
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.source import FORMAT, SECRET_OPTION, SourceSpec
@@ -31,7 +32,6 @@ from flusso.postgres.connect import Connection, connect
 from flusso.postgres.version import emit_version
 
 _LOOK_S = 0.1
-_ONCE_TICK_S = 0.2
 _PIECE_CHANGES = 10_000
 _HEARTBEAT_S = 40.0
 _RELEASE_S = 10.0
@@ -113,8 +113,6 @@ class Pipeline:
             progress = self.prepared.ledger.position
             runner = self._make_runner(clock)
             query = self._start_query(runner)
-            if attempt == 0 and not self.spec.skips_seed:
-                seeder.start()
             try:
                 self._watch(query, runner, seeder)
                 return
@@ -134,6 +132,9 @@ class Pipeline:
                 raise seeder.failure
             if not self._is_active(query):
                 raise self._why(query, runner)
+            if runner.is_running.is_set() and not self.spec.skips_seed:
+                # Not before: starting both at once makes the first changes wait for seconds.
+                seeder.start()
             if self.spec.is_once and self._is_done(seeder):
                 self.tell(CaughtUp(self.prepared.target))
                 return
@@ -218,7 +219,8 @@ class Pipeline:
             batch.small_changes,
             self.session.slots,
             confirm_after_s=batch.confirm_after_s,
-            tick_s=_ONCE_TICK_S if self.spec.is_once else batch.tick_s,
+            tick_s=batch.tick_s,
+            hurry_to=self.prepared.target if self.spec.is_once else None,
         )
         spark = self.session.spark
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", LIVE_POOL)
@@ -239,7 +241,9 @@ class Pipeline:
     def _beat(self) -> None:
         spark, warm = self.session.spark, tasks.keep_warm(self.prepared.work)
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", LIVE_POOL)
-        while not self._ended.wait(_HEARTBEAT_S):
+        while True:
             with contextlib.suppress(Exception):
                 frame = spark.range(self.session.slots, numPartitions=self.session.slots)
                 frame.mapInArrow(warm, "id long").mapInArrow(warm, "id long").collect()
+            if self._ended.wait(_HEARTBEAT_S):
+                return

@@ -1,28 +1,30 @@
 """Seed: fill indexes from their root tables, beside the live stream.
 
-Ranges of about a second, each a Spark job of one task in its own scheduling pool. Fair pools order free
-slots and pre-empt nothing, so at most `slots - 1` ranges run at a time: one slot is always free for the
-stream. Versions decide between a range and the stream, so no order between them matters.
+A turn is a Spark job of one task, in its own scheduling pool: it works off some ranges of a root table for
+about two seconds and hands back those it did not begin. Fair pools order free slots and pre-empt nothing,
+so at most `slots - 1` turns run at a time: one slot is always free for the stream. Versions decide
+between a range and the stream, so no order between them matters.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from flusso.builder.read import BlockRange, plan_ranges
 from flusso.engine import tasks
-from flusso.engine.batch import collect_reports
-from flusso.engine.events import Listener, Retrying, SeedAdvanced, SeedFinished, SeedStarted
+from flusso.engine.events import Listener, SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.ledger import Ledger
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
+from flusso.engine.retry import collect, retrying
 from flusso.engine.session import SEED_POOL
 from flusso.engine.work import WorkSpec
 from flusso.errors import FlussoError
@@ -42,7 +44,7 @@ class _Progress:
 
 @dataclass(slots=True)
 class Seeder:
-    """Seeds what the ledger says is unseeded; `start` returns at once."""
+    """Seeds what the ledger says is unseeded."""
 
     spark: SparkSession
     spec: WorkSpec
@@ -55,13 +57,15 @@ class Seeder:
     patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
-    _ranges: queue.Queue[BlockRange] = field(default_factory=queue.Queue)
+    _ranges: deque[BlockRange] = field(default_factory=deque)
     _progress: dict[str, _Progress] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> None:
-        """Plan the ranges and begin."""
+        """Plan the ranges and begin, once; returns at once."""
+        if self._threads:
+            return
         self._plan()
         for number in range(self.parallelism):
             thread = InheritableThread(target=self._work, name=f"flusso-seed-{number}", daemon=True)
@@ -80,50 +84,48 @@ class Seeder:
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def _plan(self) -> None:
+        self._ranges.clear()  # of a plan that failed half-way
         with connect(self.spec.dsn) as conn:
             for index in self.ledger.unseeded():
                 ranges = plan_ranges(conn, self.spec.plans[index], self.range_mb)
                 self._progress[index] = _Progress(len(ranges), time.monotonic())
                 self.tell(SeedStarted(index, len(ranges)))
-                for block_range in ranges:
-                    self._ranges.put(block_range)
+                self._ranges.extend(ranges)
 
     def _work(self) -> None:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
         try:
-            while not self._is_closed.is_set() and self.failure is None:
-                block_range = self._ranges.get_nowait()
-                self._finish(block_range, self._write(block_range))
-        except queue.Empty:
-            return
+            while not self._is_closed.is_set() and self.failure is None and (turn := self._take_turn()):
+                attempt = partial(self._attempt, turn)
+                done, totals = retrying(attempt, self.patience, self.tell, self._is_closed)
+                with self._lock:
+                    self._ranges.extendleft(reversed(turn[done:]))
+                self._finish(turn[0].index, done, totals)
         except FlussoError as error:
             self.failure = error
 
-    def _write(self, block_range: BlockRange) -> Totals:
-        attempt = 1
-        while True:
-            try:
-                return self._attempt(block_range)
-            except FlussoError as error:
-                if not error.retryable or self.patience.is_exhausted(attempt):
-                    raise
-                self.tell(Retrying(str(error), attempt, self.patience.delay_s(attempt)))
-                if self._is_closed.wait(self.patience.delay_s(attempt)):
-                    raise
-                attempt += 1
+    def _take_turn(self) -> list[BlockRange]:
+        """Take ranges of one index: few enough that the last ones keep all threads busy."""
+        with self._lock:
+            if not self._ranges:
+                return []
+            share = (
+                len(self._ranges) if self.parallelism == 1 else len(self._ranges) // (2 * self.parallelism)
+            )
+            turn = [self._ranges.popleft()]
+            while len(turn) < share and self._ranges[0].index == turn[0].index:
+                turn.append(self._ranges.popleft())
+            return turn
 
-    def _attempt(self, block_range: BlockRange) -> Totals:
+    def _attempt(self, turn: Sequence[BlockRange]) -> tuple[int, Totals]:
         frame = self.spark.range(1, numPartitions=1)
-        reports = collect_reports(
-            frame.mapInArrow(tasks.write_range(self.spec, block_range), tasks.REPORT_DDL)
-        )
-        return settle_reports(reports, self.spec, self.skips, self.emit)
+        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn), tasks.REPORT_DDL))
+        return report.done, settle_reports(report.reports, self.spec, self.skips, self.emit)
 
-    def _finish(self, block_range: BlockRange, totals: Totals) -> None:
-        index = block_range.index
+    def _finish(self, index: str, done: int, totals: Totals) -> None:
         with self._lock:
             progress = self._progress[index]
-            progress.done += 1
+            progress.done += done
             progress.documents += totals.written + totals.superseded
             progress.bytes += totals.bytes
             progress.highest_version = max(progress.highest_version, totals.highest_version)

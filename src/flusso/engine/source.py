@@ -35,6 +35,7 @@ SECRET_OPTION = "secret"
 """Holds the whole spec, password included. Spark redacts options of this name in plans and logs."""
 
 _WAIT_S = 0.5
+_HURRIED_TICK_S = 0.2
 _PARTITION_BYTES = 8 * 1024 * 1024
 
 
@@ -50,6 +51,8 @@ class SourceSpec:
     parallelism: int
     confirm_after_s: float
     tick_s: float
+    hurry_to: Lsn | None = None
+    """Short of this position an idle one moves on without waiting for its tick."""
 
     def to_option(self) -> str:
         """Encode it as a source option."""
@@ -99,7 +102,7 @@ class ChangeReader(DataSourceStreamReader):
         self._stream: CaptureStream | None = None
         self._initial = Position(Lsn(0))
         self._confirmed = 0
-        self._last_issued_s = 0.0
+        self._last_issued_s: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Connect, once: Spark asks twice."""
@@ -109,7 +112,6 @@ class ChangeReader(DataSourceStreamReader):
                 stream = CaptureStream(self._spec.capture)
                 self._initial = stream.start()
                 self._stream = stream
-                self._last_issued_s = time.monotonic()
             return Offset(self._initial).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -134,10 +136,14 @@ class ChangeReader(DataSourceStreamReader):
             return start
 
     def _is_tick_due(self, begin: Offset, end: Position) -> bool:
+        if self._last_issued_s is None:
+            return True  # an empty first batch: it warms the way, and shows the driver that the stream runs
         idle_s = time.monotonic() - self._last_issued_s
         if begin.changes > self._confirmed:
             return idle_s >= self._spec.confirm_after_s
-        return end.lsn > begin.position.lsn and idle_s >= self._spec.tick_s
+        is_short = self._spec.hurry_to is not None and begin.position.lsn < self._spec.hurry_to
+        tick_s = _HURRIED_TICK_S if is_short else self._spec.tick_s
+        return end.lsn > begin.position.lsn and idle_s >= tick_s
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Pack the changes between two offsets."""

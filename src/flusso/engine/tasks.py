@@ -8,7 +8,9 @@ never put old content over new.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
@@ -31,8 +33,19 @@ _ID_SCHEMA = pa.schema([("index_name", pa.string()), ("key", pa.list_(pa.string(
 _FAILURE = "\x00"
 """In place of an index name: the key then holds an error's line."""
 _IDS_IN_A_BATCH = 10_000
+# Long enough that starting and draining are small beside it, short enough to stop soon and to show progress.
+_TURN_S = 2.0
+_TURN_BYTES = 64_000_000
 
 Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReport:
+    """What one turn of a seed did: how many of its ranges, and the reports of their writes."""
+
+    done: int
+    reports: tuple[WriteReport, ...]
 
 
 def process_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
@@ -66,12 +79,12 @@ def write_documents(spec: WorkSpec) -> Callable[[Batches], Batches]:
     return run
 
 
-def write_range(spec: WorkSpec, block_range: BlockRange) -> Callable[[Batches], Batches]:
-    """Build and write one range of a root table; the one row that comes in only starts it."""
+def write_ranges(spec: WorkSpec, turn: Sequence[BlockRange]) -> Callable[[Batches], Batches]:
+    """Build and write ranges of a root table; the one row that comes in only starts it."""
 
     def run(batches: Batches) -> Batches:
         for _ in batches:
-            yield from _reports(_write_range(spec, block_range))
+            yield from _reports([_write_ranges(spec, turn)])
 
     return run
 
@@ -130,16 +143,24 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId]) -> list[WriteReport]:
     return writer.finish()
 
 
-def _write_range(spec: WorkSpec, block_range: BlockRange) -> Iterator[WriteReport]:
+def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange]) -> TurnReport:
+    """Write ranges one after the other until the turn is over; at least one."""
+    began_s = time.monotonic()
+    done = size = 0
     try:
         conn = work.connection(spec.dsn)
         writer = Writer(spec, emit_version(conn))
-        for built in read_range(conn, spec.plans[block_range.index], block_range, fetch=spec.chunk):
-            writer.put(block_range.index, built)
-        yield from writer.finish()
+        for block_range in turn:
+            for built in read_range(conn, spec.plans[block_range.index], block_range, fetch=spec.chunk):
+                size += sum(len(document.body or b"") for document in built)
+                writer.put(block_range.index, built)
+            done += 1
+            if time.monotonic() - began_s >= _TURN_S or size >= _TURN_BYTES:
+                break
+        return TurnReport(done, tuple(writer.finish()))
     except FlussoError as error:
         work.forget()
-        yield WriteReport(block_range.index, failure=error)
+        return TurnReport(0, (WriteReport(turn[0].index, failure=error),))
 
 
 def _resolve(spec: WorkSpec, batches: Batches) -> Iterator[DocumentId]:
@@ -173,5 +194,5 @@ def _id_batches(ids: Iterator[DocumentId]) -> Batches:
         yield pa.record_batch(columns, schema=_ID_SCHEMA)
 
 
-def _reports(reports: Iterable[WriteReport]) -> Batches:
+def _reports(reports: Iterable[WriteReport | TurnReport]) -> Batches:
     yield pa.record_batch([[pickle.dumps(report) for report in reports]], schema=_REPORT_SCHEMA)

@@ -1,0 +1,53 @@
+"""Run something on executors, and again while what fails may heal.
+
+Shared by the batches of the stream and the turns of a seed. Nothing typed crosses from a task that Spark
+itself gives up: what is found in its text, or else `TaskLost`, takes its place.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame
+
+from flusso.engine.events import Listener, Retrying
+from flusso.engine.policy import Patience
+from flusso.errors import FlussoError, TaskLost, from_text
+
+T = TypeVar("T")
+_CAUSE = re.compile(r"(Caused by: )?[\w.]*(Error|Exception|Lost)\b.*")
+
+
+def retrying(attempt: Callable[[], T], patience: Patience, tell: Listener, stop: threading.Event) -> T:
+    """Give what an attempt gives; raise when it cannot heal, when patience is at its end or on a stop."""
+    number = 1
+    while True:
+        try:
+            return attempt()
+        except FlussoError as error:
+            if not error.retryable or patience.is_exhausted(number):
+                raise
+            tell(Retrying(str(error), number, patience.delay_s(number)))
+            if stop.wait(patience.delay_s(number)):
+                raise
+            number += 1
+
+
+def collect(frame: DataFrame) -> list[Any]:
+    """Run the tasks of a frame and gather what they report."""
+    try:
+        rows: list[Any] = frame.collect()
+    except Exception as error:
+        raise as_typed(error) from error
+    return [pickle.loads(row.report) for row in rows]
+
+
+def as_typed(error: Exception) -> FlussoError:
+    """Find the typed error in what Spark raised; without one, a process was lost on the way."""
+    text = str(error)
+    causes = [line.strip() for line in text.splitlines() if _CAUSE.match(line.strip())]
+    return from_text(text) or TaskLost(f"Spark lost a task: {causes[-1] if causes else type(error).__name__}")
