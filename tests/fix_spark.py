@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from flusso.engine.session import Session, SparkSpec, open_session
 def spark_session() -> Iterator[Session]:
     """Spark on two slots, as a laptop would run it; its workers can import what the tests hand them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         session = open_session(SparkSpec("local[2]"))
     yield session
     session.close()

