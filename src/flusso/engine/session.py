@@ -205,14 +205,10 @@ def _configure(spec: SparkSpec, scratch: Path) -> SparkConf:
     settings |= {
         "spark.master": _sized(spec.master, spec.max_tasks),
         "spark.scheduler.allocation.file": pools.as_uri(),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} "
-        + os.environ.get("X_JAVA", ""),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} {_JAVA_OPTIONS}",
         # On disk, not in the scratch folder: what does not fit in memory must not go back there.
         "spark.local.dir": os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir(),
     }
-    import json as _j
-
-    settings |= _j.loads(os.environ.get("X_CONF", "{}"))
     for key, value in (settings | dict(spec.conf)).items():
         conf.set(key, value)
     return conf
