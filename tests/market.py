@@ -18,7 +18,10 @@ from flusso.schema.parse import parse_schema
 TABLES = """
 create table categories (id int primary key, name text not null);
 create table products (id int primary key, name text not null, category_id int references categories);
-create table users (id int primary key, name text, email text, deleted_at timestamptz);
+create table users (id int primary key, name text, email text, deleted_at timestamptz) partition by hash (id);
+create table users_0 partition of users for values with (modulus 2, remainder 0);
+create table users_1 (deleted_at timestamptz, email text, name text, id int not null);
+alter table users attach partition users_1 for values with (modulus 2, remainder 1);
 create table orders (id int primary key, user_id int, total numeric(12, 2), status text default 'paid');
 create table items (id int primary key, order_id int, product_id int, quantity int not null);
 create table tags (id int primary key, name text not null);

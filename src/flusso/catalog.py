@@ -31,6 +31,14 @@ class TableKind(StrEnum):
     FOREIGN = "f"
 
 
+class Persistence(StrEnum):
+    """`pg_class.relpersistence`."""
+
+    PERMANENT = "p"
+    UNLOGGED = "u"
+    TEMPORARY = "t"
+
+
 class IdentityKind(StrEnum):
     """`pg_class.relreplident`."""
 
@@ -61,6 +69,16 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Partition:
+    """A table that holds rows of a partitioned one, at whatever level below it."""
+
+    name: TableName
+    kind: TableKind
+    persistence: Persistence
+    identity_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """One table, with the columns that an UPDATE or DELETE carries of the old row."""
 
@@ -71,7 +89,12 @@ class Table:
     primary_key: tuple[str, ...]
     identity: IdentityKind
     identity_columns: tuple[str, ...]
-    """Columns of the old row in the WAL: the key, the chosen index, or all of them."""
+    """Columns of the old row in the WAL: the key, the chosen index, or all of them; of a partitioned table
+    those that every partition gives."""
+    persistence: Persistence = Persistence.PERMANENT
+    partitions: tuple[Partition, ...] = ()
+    has_children: bool = False
+    """Whether other tables inherit from it, otherwise than as partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class WatchedTable:
 
     name: TableName
     columns: tuple[str, ...]
+    partitions: tuple[TableName, ...] | None = None
+    """Of a partitioned table those that hold its rows: a change of theirs is one of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from flusso.capture.slot import ensure_slot
 from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.catalog import TableName
 from flusso.change import Change, WatchedTable
-from flusso.document import Key, id_text
+from flusso.document import Key, id_text, key_of
 from flusso.postgres.introspect import read_catalog
-from flusso.schema.model import tables_of
+from flusso.schema.model import IndexSchema, tables_of
 from flusso.schema.parse import parse_schema
 from waiting import wait_until
 
@@ -31,10 +31,13 @@ Documents = dict[str, dict[str, bytes]]
 class Follower:
     """Some indexes of a database, kept in step."""
 
-    def __init__(self, database: Database, schemas: Mapping[str, str]) -> None:
+    def __init__(self, database: Database, schemas: Mapping[str, str | IndexSchema]) -> None:
         self._database = database
         database.execute("create table follower_mark (id int primary key)")
-        parsed = {name: parse_schema(text, file=name) for name, text in schemas.items()}
+        parsed = {
+            name: parse_schema(schema, file=name) if isinstance(schema, str) else schema
+            for name, schema in schemas.items()
+        }
         tables = {table for schema in parsed.values() for table in tables_of(schema)}
         with database.connect() as conn:
             catalog = read_catalog(conn, tables)
@@ -72,9 +75,11 @@ class Follower:
         with self._database.connect() as conn:
             for document in resolve(conn, self.plans, changes, self._watched):
                 touched[document.index][document.key] = None
+            truncated = truncated_roots(self.plans, changes)
             for plan in self.plans:
-                if plan.index in truncated_roots(self.plans, changes):
-                    self.documents[plan.index].clear()
+                if plan.index in truncated:
+                    known = (key_of(id_, len(plan.key)) for id_ in self.documents[plan.index])
+                    touched[plan.index].update(dict.fromkeys(known))
                 self._build(conn, plan, list(touched[plan.index]))
         return {(index, id_text(key)) for index, keys in touched.items() for key in keys}
 
@@ -105,7 +110,7 @@ class Follower:
 
 
 @contextmanager
-def following(database: Database, schemas: Mapping[str, str]) -> Iterator[Follower]:
+def following(database: Database, schemas: Mapping[str, str | IndexSchema]) -> Iterator[Follower]:
     """Follow a database until the end of the block."""
     follower = Follower(database, schemas)
     try:

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 from declared import has_many, root, scalar
+from follower import Follower, following
 
 from fix_postgres import Database
 from flusso.document import id_text
-from followed import Followed, following
+from flusso.schema.model import IndexSchema
 from typematrix import MADE
 
 pytestmark = pytest.mark.postgres
@@ -63,66 +64,82 @@ KEYS = {
 
 
 def test_keys_of_every_type_seed_update_and_delete(database: Database) -> None:
-    with _following(database, *KEYS) as followed:
+    with _following(database, *KEYS) as follower:
         first = {n: (values[0], *values[2:]) for n, values in enumerate(KEYS.values())}
-        assert set(followed.documents) == _ids(first)
+        assert _names(follower) == _ids(first)
 
+        steps = []
         for n, (kind, values) in enumerate(KEYS.items()):
             old, new = _sql(values[0], kind), _sql(values[1], kind)
-            database.execute(
+            steps.append(
                 f"""
                 update one_{n} set id = {new} where concat(id) = concat({old});
                 update two_{n} set a = {new} where concat(a) = concat({old});
-                insert into child_{n} values (1, {new}, 7, 'child')
+                insert into child_{n} values (1, {new}, 7, 'child');
                 """
             )
-        _assert_exact(followed, _ids({n: values[1:] for n, values in enumerate(KEYS.values())}))
-        assert {_children(body) for body in _of_second(followed)} == {("child",)}
+        _assert_exact(follower, steps)
+        assert _names(follower) == _ids({n: values[1:] for n, values in enumerate(KEYS.values())})
+        assert {_children(body) for body in _of_second(follower)} == {("child",)}
 
+        steps = []
         for n, (kind, values) in enumerate(KEYS.items()):
-            database.execute(f"update child_{n} set note = 'changed'")
+            steps.append(f"update child_{n} set note = 'changed';")
             for value in values[2:]:
                 third = f"concat({_sql(value, kind)})"
-                database.execute(f"update one_{n} set note = 'third' where concat(id) = {third}")
-                database.execute(f"delete from two_{n} where concat(a) = {third}")
-        followed.catch_up()
-        assert followed.documents == followed.seeded()
-        assert {_children(body) for body in _of_second(followed)} == {("changed",)}
+                steps.append(f"update one_{n} set note = 'third' where concat(id) = {third};")
+                steps.append(f"delete from two_{n} where concat(a) = {third};")
+        _assert_exact(follower, steps)
+        assert {_children(body) for body in _of_second(follower)} == {("changed",)}
 
-        for n in range(len(KEYS)):
-            database.execute(f"delete from child_{n}; delete from one_{n}; delete from two_{n}")
-        _assert_exact(followed, set())
+        every = range(len(KEYS))
+        _assert_exact(
+            follower, [f"delete from child_{n}; delete from one_{n}; delete from two_{n};" for n in every]
+        )
+        assert _names(follower) == set()
 
 
 def test_a_reference_that_equals_a_key_in_sql_alone_leads_to_its_document(database: Database) -> None:
     references = {"numeric": "1.000", "public.citext": "ABC", "interval": "30 days"}
-    with _following(database, *references) as followed:
-        for n, (kind, value) in enumerate(references.items()):
-            database.execute(f"insert into child_{n} values (1, {_sql(value, kind)}, 7, 'child')")
-        followed.catch_up()
-        assert followed.documents == followed.seeded()
-        found = {key for key, body in followed.documents.items() if _children(body)}
+    with _following(database, *references) as follower:
+        inserts = [
+            f"insert into child_{n} values (1, {_sql(value, kind)}, 7, 'child');"
+            for n, (kind, value) in enumerate(references.items())
+        ]
+        _assert_exact(follower, inserts)
+        found = {
+            (index, id_)
+            for index, documents in follower.documents.items()
+            for id_, body in documents.items()
+            if _children(body)
+        }
         assert found == _ids({0: ("1.0",), 1: ("abc",), 2: ("1 mon",)})
 
 
 def test_documents_with_hashed_ids_go_and_stay_as_their_rows_after_truncate(database: Database) -> None:
-    with _following(database, "varchar(2000)") as followed:
-        database.execute("insert into one_0 values (repeat('y', 600), 'x'), (repeat('z', 700), 'x')")
-        database.execute("insert into two_0 values (repeat('y', 600), 7, 'x'), (repeat('z', 700), 7, 'x')")
-        followed.catch_up()
-        database.execute("truncate one_0; insert into one_0 values (repeat('y', 600), 'again')")
-        database.execute("truncate two_0; insert into two_0 values (repeat('z', 700), 7, 'again')")
-        touched = followed.catch_up()
-        assert ("one_0", id_text(("z" * 700,))) in touched
-        assert set(followed.documents) == {
+    with _following(database, "varchar(2000)") as follower:
+        _assert_exact(
+            follower,
+            [
+                "insert into one_0 values (repeat('y', 600), 'x'), (repeat('z', 700), 'x');",
+                "insert into two_0 values (repeat('y', 600), 7, 'x'), (repeat('z', 700), 7, 'x');",
+            ],
+        )
+        _assert_exact(
+            follower,
+            [
+                "truncate one_0; insert into one_0 values (repeat('y', 600), 'again');",
+                "truncate two_0; insert into two_0 values (repeat('z', 700), 7, 'again');",
+            ],
+        )
+        assert _names(follower) == {
             ("one_0", id_text(("y" * 600,))),
             ("two_0", id_text(("z" * 700, "7"))),
         }
-        assert followed.documents == followed.seeded()
 
 
 @contextmanager
-def _following(database: Database, *kinds: str) -> Iterator[Followed]:
+def _following(database: Database, *kinds: str) -> Iterator[Follower]:
     """For each type two roots, one with a key of that type alone, and a child that refers to both."""
     database.execute(MADE + "create domain label as text check (value is not null)")
     for n, kind in enumerate(kinds):
@@ -137,7 +154,7 @@ def _following(database: Database, *kinds: str) -> Iterator[Followed]:
             insert into two_{n} values {", ".join(f"({value}, 7, 'two')" for value in values)};
             """
         )
-    schemas = {}
+    schemas: dict[str, str | IndexSchema] = {}
     for n in range(len(kinds)):
         for name, key in (("one", ("a",)), ("two", ("a", "b"))):
             children = has_many("children", f"child_{n}", key, scalar("note"))
@@ -150,10 +167,14 @@ def _children(body: bytes) -> tuple[str, ...]:
     return tuple(child["note"] for child in json.loads(body)["children"])
 
 
-def _assert_exact(followed: Followed, ids: set[tuple[str, str]]) -> None:
-    followed.catch_up()
-    assert set(followed.documents) == ids
-    assert followed.documents == followed.seeded()
+def _assert_exact(follower: Follower, steps: list[str]) -> None:
+    """Make the changes; following them gives what seeding would."""
+    follower.apply("".join(steps))
+    assert follower.documents == follower.seed()
+
+
+def _names(follower: Follower) -> set[tuple[str, str]]:
+    return {(index, id_) for index, documents in follower.documents.items() for id_ in documents}
 
 
 def _ids(values: dict[int, tuple[str, ...]]) -> set[tuple[str, str]]:
@@ -161,10 +182,10 @@ def _ids(values: dict[int, tuple[str, ...]]) -> set[tuple[str, str]]:
     return ones | {(f"two_{n}", id_text((text, "7"))) for n, texts in values.items() for text in texts}
 
 
-def _of_second(followed: Followed) -> list[bytes]:
+def _of_second(follower: Follower) -> list[bytes]:
     """The documents of the row that has the second value."""
     return [
-        followed.documents[f"{table}_{n}", id_text((values[1], *rest))]
+        follower.documents[f"{table}_{n}"][id_text((values[1], *rest))]
         for n, values in enumerate(KEYS.values())
         for table, rest in (("one", ()), ("two", ("7",)))
     ]

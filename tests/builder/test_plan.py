@@ -128,7 +128,7 @@ def test_a_missing_root_does_not_hide_other_missing_tables() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [(TableKind.VIEW, "is a view"), (TableKind.PARTITIONED, "partitioned"), (TableKind.FOREIGN, "foreign")],
+    [(TableKind.VIEW, "is a view"), (TableKind.FOREIGN, "foreign")],
 )
 def test_what_is_no_plain_table_is_refused_with_its_reason(kind: TableKind, reason: str) -> None:
     assert any(reason in text for text in problems(root("users", scalar("name")), catalog(kind=kind)))

@@ -53,21 +53,23 @@ def select_rows(
     operands: Operands,
     *,
     with_ctid: bool = False,
+    source: str | None = None,
 ) -> tuple[str, list[str]]:
     """Give what goes into FROM, and the conditions that remain for WHERE.
 
     A raw filter speaks of its own table's columns without naming the table. In a place where other
     tables are in sight as well its names could mean theirs, so it gets a subselect where only its
-    table is; the planner flattens it.
+    table is; the planner flattens it. `source` stands for the table's name, where its rows come from another.
     """
-    name = quote_table(table.name)
+    name = source or quote_table(table.name)
     if not _has_raw(filters, soft_delete):
         return f"{name} as {alias}", _conditions(table, alias, filters, soft_delete, operands)
     inner = quote(table.name.name)
     where = " and ".join(_conditions(table, inner, filters, soft_delete, operands))
     # A system column passes through a subselect only when named.
     columns = f"{inner}.ctid, *" if with_ctid else "*"
-    return f"(select {columns} from {name} where {where}) as {alias}", []
+    named = f"{name} as {inner}" if source else name
+    return f"(select {columns} from {named} where {where}) as {alias}", []
 
 
 def _conditions(

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flusso.builder.keys import columns_of, match_keys, select_texts
-from flusso.catalog import Catalog, Table, TableName
+from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.postgres.identifiers import quote_table
 from flusso.schema.model import Aggregate, Columns, Field, Group, IndexSchema, Join, JoinKind
 
@@ -42,6 +42,8 @@ class Path:
     """The table's primary key, by which a value that the WAL left out is read."""
     reread: Hop | None = None
     """From `key` to `columns`; None without a primary key."""
+    partitions: tuple[TableName, ...] | None = None
+    """The tables that hold the rows of a partitioned one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +75,21 @@ def find_paths(schema: IndexSchema, catalog: Catalog) -> tuple[Path, ...]:
 
 def find_blind_links(index: str, paths: Sequence[Path], catalog: Catalog) -> list[BlindLink]:
     """List the places whose link columns the table's replica identity does not carry."""
-    return [
-        BlindLink(
-            index,
-            path.field,
-            path.table,
-            path.columns,
-            f"alter table {quote_table(path.table)} replica identity full;",
-        )
-        for path in paths
-        if not set(path.columns) <= set(catalog.tables[path.table].identity_columns)
-    ]
+    found = []
+    for path in paths:
+        table = catalog.tables[path.table]
+        if not set(path.columns) <= set(table.identity_columns):
+            remedy = _show_old_rows(table, path.columns)
+            found.append(BlindLink(index, path.field, path.table, path.columns, remedy))
+    return found
+
+
+def _show_old_rows(table: Table, columns: Columns) -> str:
+    """Give the statements after which the WAL has these columns of old rows; each partition has its own."""
+    blind = [part.name for part in table.partitions if not set(columns) <= set(part.identity_columns)]
+    return " ".join(
+        f"alter table {quote_table(name)} replica identity full;" for name in blind or [table.name]
+    )
 
 
 def _below(fields: tuple[Field, ...], parent: _Level, catalog: Catalog) -> Iterator[Path]:
@@ -115,7 +121,10 @@ def _into(item: Join | Aggregate, parent: _Level, catalog: Catalog) -> Iterator[
 
 def _path(table: Table, columns: Columns, hops: tuple[Hop, ...], field: str) -> Path:
     key = table.primary_key
-    return Path(table.name, columns, hops, field, key, _hop(table, key, columns) if key else None)
+    reread = _hop(table, key, columns) if key else None
+    held = tuple(partition.name for partition in table.partitions)
+    partitions = held if table.kind is TableKind.PARTITIONED else None
+    return Path(table.name, columns, hops, field, key, reread, partitions)
 
 
 def _hop(table: Table, given: Columns, wanted: Columns) -> Hop:

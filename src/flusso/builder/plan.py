@@ -5,7 +5,7 @@ Made once on the driver, picklable, without a connection; executors get it insid
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from flusso.builder.check.fit import find_problems
@@ -75,18 +75,32 @@ def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPla
     )
 
 
-def watched_tables(plans: Iterable[IndexPlan]) -> tuple[WatchedTable, ...]:
+def watched_tables(plans: Collection[IndexPlan]) -> tuple[WatchedTable, ...]:
     """Name what capture must follow: each table with its primary key, then its link columns by name."""
-    keys: dict[TableName, tuple[str, ...]] = {}
+    paths = {path.table: path for plan in plans for path in plan.paths}
     links: dict[TableName, set[str]] = {}
     for plan in plans:
         for path in plan.paths:
-            keys[path.table] = path.key
             links.setdefault(path.table, set()).update(path.columns)
-    return tuple(
-        WatchedTable(table, (*keys[table], *sorted(links[table] - set(keys[table]))))
-        for table in sorted(keys)
+    watched = tuple(
+        WatchedTable(table, (*path.key, *sorted(links[table] - set(path.key))), path.partitions)
+        for table, path in sorted(paths.items(), key=lambda item: item[0])
     )
+    _check_apart(watched)
+    return watched
+
+
+def _check_apart(watched: Iterable[WatchedTable]) -> None:
+    """Refuse tables that share rows: a change comes under one name, and can be one table's only."""
+    owners: dict[TableName, TableName] = {}
+    for table in watched:
+        for name in (table.name, *(table.partitions or ())):
+            owner = owners.setdefault(name, table.name)
+            if owner != table.name:
+                raise SchemaError(
+                    f"{name} holds rows of {owner} and of {table.name}, and both are read",
+                    hint="name the partitioned table in all places, with a filter where only a part is meant",
+                )
 
 
 def blind_links(plans: Iterable[IndexPlan], catalog: Catalog) -> list[BlindLink]:

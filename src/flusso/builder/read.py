@@ -17,15 +17,27 @@ from psycopg.types.string import ByteaBinaryLoader
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.plan import IndexPlan
+from flusso.builder.statement import PARTITION
+from flusso.catalog import TableName
 from flusso.document import Key, id_text, is_hashed
 from flusso.postgres.connect import Connection, translated
 from flusso.postgres.identifiers import quote_table
 
 _HASHED_PAGE = 10_000
 _MAX_TID = "(4294967295,65535)"
-_SIZE = """
-select pg_relation_size($1::text::regclass) / current_setting('block_size')::bigint,
-  current_setting('block_size')::bigint
+_SIZES = """
+select n.nspname::text, c.relname::text,
+  pg_relation_size(c.oid) / current_setting('block_size')::bigint, current_setting('block_size')::bigint
+from pg_class as root
+cross join lateral (
+  select root.oid as relid where root.relkind <> 'p'
+  union all
+  select tree.relid::oid from pg_partition_tree(root.oid) as tree where root.relkind = 'p' and tree.isleaf
+) as held
+join pg_class as c on c.oid = held.relid
+join pg_namespace as n on n.oid = c.relnamespace
+where root.oid = $1::text::regclass
+order by 1, 2
 """
 
 # A cursor is planned for its first rows by default, but all of these will be read. The estimate of a range
@@ -48,6 +60,8 @@ class BlockRange:
     index: str
     start_block: int
     end_block: int | None
+    partition: TableName | None = None
+    """Of a partitioned root, the table whose blocks are meant."""
 
 
 def read_documents(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]:
@@ -90,14 +104,20 @@ def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> list[Key]:
 
 
 def plan_ranges(conn: Connection, plan: IndexPlan, range_mb: float) -> list[BlockRange]:
-    """Cut the root table into ranges of about that size; the last one has no end."""
+    """Cut the root table, or each of its partitions, into ranges of about that size; the last has no end."""
     with translated(f"cannot read the size of {plan.root}"):
-        row = psycopg.RawCursor(conn).execute(_SIZE.encode(), [quote_table(plan.root)]).fetchone()
-    assert row is not None
-    blocks, block_bytes = row
-    step = max(1, int(range_mb * 1024 * 1024) // block_bytes)
-    starts = range(0, max(1, blocks), step)
-    return [BlockRange(plan.index, start, start + step if start != starts[-1] else None) for start in starts]
+        rows = psycopg.RawCursor(conn).execute(_SIZES.encode(), [quote_table(plan.root)]).fetchall()
+    ranges: list[BlockRange] = []
+    for schema, name, blocks, block_bytes in rows:
+        partition = TableName(schema, name) if TableName(schema, name) != plan.root else None
+        step = max(1, int(range_mb * 1024 * 1024) // block_bytes)
+        starts = range(0, max(1, blocks), step)
+        ranges += (
+            BlockRange(plan.index, start, start + step if start != starts[-1] else None, partition)
+            for start in starts
+        )
+    # Without a partition there is nothing to read, but a seed has to begin in order to end.
+    return ranges or [BlockRange(plan.index, 0, None)]
 
 
 def read_range(
@@ -106,12 +126,13 @@ def read_range(
     """Build the documents of a range, `fetch` at a time, in one transaction of its own."""
     end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
     parameters = [f"({block_range.start_block},0)", end, *plan.by_range.operands]
+    sql = plan.by_range.sql.replace(PARTITION, quote_table(block_range.partition or plan.root))
     with building(f'cannot build documents of index "{plan.index}"'):
         with conn.transaction():
             conn.execute(_SETTINGS)
             with psycopg.RawServerCursor(conn, "flusso_range") as cursor:
                 _give_bytes(cursor)
-                cursor.execute(plan.by_range.sql.encode(), parameters, binary=True)
+                cursor.execute(sql.encode(), parameters, binary=True)
                 while rows := cursor.fetchmany(fetch):
                     yield _built(rows)
 

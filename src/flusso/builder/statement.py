@@ -20,7 +20,7 @@ from flusso.builder.conditions import Operands, select_rows
 from flusso.builder.keys import columns_of, join_keys, match_keys, select_texts
 from flusso.builder.leaves import json_text, leaf_value
 from flusso.builder.level import Level
-from flusso.catalog import Catalog
+from flusso.catalog import Catalog, TableKind
 from flusso.postgres.identifiers import literal, quote
 from flusso.schema.model import (
     Aggregate,
@@ -34,6 +34,8 @@ from flusso.schema.model import (
     Through,
 )
 
+PARTITION = "\x00"
+"""What no statement holds otherwise."""
 _MAX_ALIAS_BYTES = 63
 _MAX_COLUMNS = 1600
 """Postgres refuses a select of more than 1,664."""
@@ -54,15 +56,23 @@ def documents_by_keys(schema: IndexSchema, catalog: Catalog) -> Statement:
 
 
 def documents_by_range(schema: IndexSchema, catalog: Catalog) -> Statement:
-    """Give the documents of the root rows that lie between two ctids, the second excluded."""
-    return _compile(schema, catalog, f"{_ROOT}.ctid >= $1::tid and {_ROOT}.ctid < $2::tid", 2)
+    """Give the documents of the root rows that lie between two ctids, the second excluded.
+
+    Of a partitioned root, `PARTITION` stands in FROM for the one whose rows are meant: a ctid is a place in a
+    table that holds rows, and no condition on the root would keep the planner from looking into all of them.
+    """
+    is_partitioned = catalog.tables[schema.table].kind is TableKind.PARTITIONED
+    match = f"{_ROOT}.ctid >= $1::tid and {_ROOT}.ctid < $2::tid"
+    return _compile(schema, catalog, match, 2, source=PARTITION if is_partitioned else None)
 
 
 _ROOT = "t0"
 
 
-def _compile(schema: IndexSchema, catalog: Catalog, match: str, taken: int) -> Statement:
-    return _Compiler(catalog, Operands(taken)).compile(schema, match)
+def _compile(
+    schema: IndexSchema, catalog: Catalog, match: str, taken: int, *, source: str | None = None
+) -> Statement:
+    return _Compiler(catalog, Operands(taken)).compile(schema, match, source)
 
 
 class _Compiler:
@@ -73,16 +83,16 @@ class _Compiler:
         self._operands = operands
         self._aliases = 0
 
-    def compile(self, schema: IndexSchema, match: str) -> Statement:
+    def compile(self, schema: IndexSchema, match: str, source: str | None) -> Statement:
         table = self._catalog.tables[schema.table]
         key = columns_of(table, schema.primary_key)
         document = self._object(schema.fields, Level(table, _ROOT, schema.primary_key))
-        source, where = select_rows(
-            table, _ROOT, schema.filters, schema.soft_delete, self._operands, with_ctid=True
+        rows, where = select_rows(
+            table, _ROOT, schema.filters, schema.soft_delete, self._operands, with_ctid=True, source=source
         )
         sql = (
             f"select {select_texts(_ROOT, key)},\n  ({document})\n"
-            f"from {source}\nwhere {' and '.join([match, *where])}"
+            f"from {rows}\nwhere {' and '.join([match, *where])}"
         )
         return Statement(sql, self._operands.values)
 

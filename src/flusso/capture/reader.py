@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Sequence
 
 from flusso.capture.buffer import PieceBuffer, pack
 from flusso.capture.fence import Fence
@@ -35,7 +36,8 @@ _log = logging.getLogger("flusso.capture")
 
 
 class Reader:
-    """Moves the stream into the buffer until it is stopped, orphaned or fails."""
+    """Moves the stream into the buffer until it is stopped, orphaned or fails. `admit` is asked, before any
+    of their rows are handed on, about relations that nobody watches, and raises if they matter after all."""
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class Reader:
         assembler: Assembler,
         buffer: PieceBuffer,
         *,
+        admit: Callable[[Sequence[int]], None],
         piece_changes: int,
         piece_bytes: int,
         buffer_bytes: int,
@@ -53,6 +56,7 @@ class Reader:
         self._fence = fence
         self._assembler = assembler
         self._buffer = buffer
+        self._admit = admit
         self._piece_changes = piece_changes
         self._piece_bytes = piece_bytes
         self._buffer_bytes = buffer_bytes
@@ -150,6 +154,9 @@ class Reader:
             if pieces:
                 held.extend(pieces)
                 self._held_bytes += sum(piece.bytes for piece in pieces)
+        if self._assembler.strangers:
+            self._admit(self._assembler.strangers)
+            self._assembler.strangers.clear()
         if was_empty and held:
             self._held_since = self._heard_at
             self._ask_at = self._heard_at

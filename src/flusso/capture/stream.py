@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from flusso.capture import wire
 from flusso.capture.buffer import EncodedPiece, PieceBuffer
 from flusso.capture.fence import Fence
+from flusso.capture.partitions import check_strangers
 from flusso.capture.publication import check_exists
 from flusso.capture.reader import Reader
 from flusso.capture.replication import open_replication
@@ -77,6 +78,7 @@ class CaptureStream:
             Fence(conn),
             assembler,
             self._buffer,
+            admit=lambda oids: check_strangers(spec.dsn, spec.tables, oids),
             piece_changes=spec.piece_changes,
             piece_bytes=spec.piece_bytes,
             buffer_bytes=spec.buffer_bytes,

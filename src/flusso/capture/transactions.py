@@ -102,7 +102,13 @@ class Assembler:
         fold: bool = True,
         start: Lsn = _NOWHERE,
     ) -> None:
-        self._watched = {table.name: (number, table) for number, table in enumerate(tables)}
+        self._watched = {
+            name: (number, table)
+            for number, table in enumerate(tables)
+            for name in (table.name, *(table.partitions or ()))
+        }
+        self.strangers: list[int] = []
+        """Relations met that are not watched, by oid: one may be a new partition of a table that is."""
         self._piece_changes = piece_changes
         self._piece_bytes = piece_bytes
         self._fold = fold
@@ -244,6 +250,7 @@ class Assembler:
     def _plan(self, relation: Relation) -> _Plan | None:
         name = TableName(relation.namespace, relation.name)
         if name not in self._watched:
+            self.strangers.append(relation.oid)
             return None
         number, table = self._watched[name]
         present = {column.name for column in relation.columns}

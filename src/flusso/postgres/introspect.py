@@ -1,35 +1,61 @@
 """Read what the database says of itself: tables for the schema check and the builder, and its identity.
 
-Three queries whatever the number of tables. Plain facts: what they mean for a schema is decided by
-whoever asked.
+Three queries whatever the number of tables, one more where some are partitioned. Plain facts: what they mean
+for a schema is decided by whoever asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flusso.catalog import Catalog, Column, IdentityKind, Table, TableKind, TableName
+from flusso.catalog import (
+    Catalog,
+    Column,
+    IdentityKind,
+    Partition,
+    Persistence,
+    Table,
+    TableKind,
+    TableName,
+)
 from flusso.postgres.connect import Connection, translated
 
-_TABLES = """
-select c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relreplident::text,
-  (select array_agg(a.attname::text order by k.n)
-   from pg_index as i
-   cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
-   join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
-   where i.indrelid = c.oid and i.indisprimary and k.n <= i.indnkeyatts),
+_IDENTITY_KEY = """
   (select array_agg(a.attname::text order by k.n)
    from pg_index as i
    cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
    join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
    where i.indrelid = c.oid and i.indimmediate and i.indisvalid and k.n <= i.indnkeyatts
      and case c.relreplident when 'd' then i.indisprimary when 'i' then i.indisreplident else false end)
+"""
+
+_TABLES = f"""
+select c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relreplident::text,
+  (select array_agg(a.attname::text order by k.n)
+   from pg_index as i
+   cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, n)
+   join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
+   where i.indrelid = c.oid and i.indisprimary and k.n <= i.indnkeyatts),
+  {_IDENTITY_KEY},
+  c.relpersistence::text,
+  c.relkind = 'r' and exists (select from pg_inherits as i where i.inhparent = c.oid)
 from unnest(%s::text[], %s::text[]) as w(schema, name)
 join pg_namespace as n on n.nspname = w.schema
 join pg_class as c on c.relnamespace = n.oid and c.relname = w.name
 where c.relkind in ('r', 'p', 'v', 'm', 'f')
+"""
+
+_PARTITIONS = f"""
+select root.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,
+  c.relreplident::text, {_IDENTITY_KEY}
+from unnest(%s::oid[]) as root(oid)
+cross join lateral pg_partition_tree(root.oid) as tree
+join pg_class as c on c.oid = tree.relid
+join pg_namespace as n on n.oid = c.relnamespace
+where tree.isleaf
+order by root.oid, n.nspname, c.relname
 """
 
 _COLUMNS = """
@@ -98,10 +124,15 @@ def read_catalog(conn: Connection, tables: Iterable[TableName]) -> Catalog:
         oids = [row[0] for row in found]
         columns = conn.execute(_COLUMNS, (oids,)).fetchall()
         types = {row[0]: _Type(*row[1:]) for row in conn.execute(_TYPES, (oids,))}
+        partitioned = [row[0] for row in found if row[3] == TableKind.PARTITIONED]
+        partitions = conn.execute(_PARTITIONS, (partitioned,)).fetchall() if partitioned else []
     by_table: dict[int, dict[str, Column]] = {oid: {} for oid in oids}
     for oid, name, type_oid, not_null, is_generated in columns:
         by_table[oid][name] = _column(name, type_oid, not_null, is_generated, types)
-    made = [_table(row, by_table[row[0]]) for row in found]
+    parts: dict[int, list[Partition]] = {}
+    for oid, *part in partitions:
+        parts.setdefault(oid, []).append(_partition(part, by_table[oid]))
+    made = [_table(row, by_table[row[0]], tuple(parts.get(row[0], ()))) for row in found]
     return Catalog({table.name: table for table in sorted(made, key=lambda table: table.name)})
 
 
@@ -113,22 +144,40 @@ def read_source_identity(conn: Connection) -> SourceIdentity:
     return SourceIdentity(*row)
 
 
-def _table(row: tuple[Any, ...], columns: Mapping[str, Column]) -> Table:
-    oid, schema, name, kind, identity, primary_key, identity_key = row
-    identity_kind = IdentityKind(identity)
-    if identity_kind is IdentityKind.FULL:
-        carried = tuple(column.name for column in columns.values() if not column.is_generated)
-    else:
-        carried = tuple(identity_key or ())
+def _table(row: tuple[Any, ...], columns: Mapping[str, Column], partitions: tuple[Partition, ...]) -> Table:
+    oid, schema, name, kind, identity, primary_key, identity_key, persistence, has_children = row
+    carried = _carried(identity, identity_key, columns)
+    if partitions:
+        every = [set(partition.identity_columns) for partition in partitions]
+        carried = tuple(column for column in columns if all(column in each for each in every))
     return Table(
         TableName(schema, name),
         oid,
         TableKind(kind),
         columns,
         tuple(primary_key or ()),
-        identity_kind,
+        IdentityKind(identity),
         carried,
+        Persistence(persistence),
+        partitions,
+        has_children,
     )
+
+
+def _partition(row: Sequence[Any], columns: Mapping[str, Column]) -> Partition:
+    schema, name, kind, persistence, identity, identity_key = row
+    return Partition(
+        TableName(schema, name),
+        TableKind(kind),
+        Persistence(persistence),
+        _carried(identity, identity_key, columns),
+    )
+
+
+def _carried(identity: str, key: Sequence[str] | None, columns: Mapping[str, Column]) -> tuple[str, ...]:
+    if identity == IdentityKind.FULL:
+        return tuple(column.name for column in columns.values() if not column.is_generated)
+    return tuple(key or ())
 
 
 def _column(

@@ -12,8 +12,9 @@ from flusso.builder.check.kinds import are_comparable, fits, fitting_kinds
 from flusso.builder.check.spot import Spot
 from flusso.builder.check.tags import find_in_aggregate, find_in_leaf
 from flusso.builder.fold import fold_columns
-from flusso.catalog import Catalog, Table, TableKind, TableName
+from flusso.catalog import Catalog, Partition, Persistence, Table, TableKind, TableName
 from flusso.diagnostic import Code, Diagnostic
+from flusso.postgres.identifiers import quote_table
 from flusso.schema.model import (
     TEXT_KINDS,
     Aggregate,
@@ -32,7 +33,6 @@ from flusso.schema.model import (
 from flusso.schema.node import did_you_mean
 
 UNFOLLOWABLE = {
-    TableKind.PARTITIONED: "is a partitioned table, which flusso does not follow yet",
     TableKind.VIEW: "is a view: its changes are not in the WAL, name its tables",
     TableKind.MATERIALIZED_VIEW: "is a materialized view: its changes are not in the WAL, name its tables",
     TableKind.FOREIGN: "is a foreign table: its changes are not in the WAL",
@@ -70,8 +70,9 @@ class _Checker:
         if table is None:
             message = f"table {name} does not exist, or this role may not see it"
             yield spot.says(Code.MISSING_TABLE, message, key=key, hint=_table_hint(name, self._others))
-        elif table.kind in UNFOLLOWABLE:
-            yield spot.says(Code.UNFOLLOWABLE_TABLE, f"{name} {UNFOLLOWABLE[table.kind]}", key=key)
+        else:
+            for message, hint in _unfollowable(table):
+                yield spot.says(Code.UNFOLLOWABLE_TABLE, message, key=key, hint=hint)
 
     def _tables_below(self, fields: Iterable[Field], spot: Spot) -> Iterator[Diagnostic]:
         """Look for the tables under one that is not there: they can be checked, only not against it."""
@@ -137,6 +138,28 @@ class _Checker:
             yield from _pairs(parent, item.column, table, key, spot, "column")
         else:
             yield from _pairs(table, item.foreign_key, parent, parent_key, spot, "foreign_key")
+
+
+def _unfollowable(table: Table) -> Iterator[tuple[str, str | None]]:
+    """Say why the WAL does not have all of a table's rows, and what mends it."""
+    parts: list[Table | Partition] = [table, *table.partitions]
+    for part in parts:
+        name = f"{part.name}" if part is table else f"partition {part.name} of {table.name}"
+        if part.kind in UNFOLLOWABLE:
+            yield f"{name} {UNFOLLOWABLE[part.kind]}", None
+        elif part.persistence is Persistence.UNLOGGED:
+            yield f"{name} is unlogged: its changes are not in the WAL", f"{_alter(part)} set logged;"
+        elif part.persistence is Persistence.TEMPORARY:
+            yield f"{name} is a temporary table: its rows belong to one session", None
+    if table.has_children:
+        message = (
+            f"other tables inherit from {table.name}: their rows would be read with its own, but not followed"
+        )
+        yield message, "use declarative partitioning, or name one of the tables without children"
+
+
+def _alter(part: Table | Partition) -> str:
+    return f"alter table {quote_table(part.name)}"
 
 
 def _key(table: Table, declared: Columns, spot: Spot) -> Iterator[Diagnostic]:
