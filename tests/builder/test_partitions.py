@@ -181,10 +181,10 @@ REFUSED = {
     "create unlogged table t (id int primary key)": "is unlogged: its changes are not in the WAL",
     f"{SERVER}; create foreign table t (id int) server s": "is a foreign table: its changes are not",
     "create table t (id int primary key); create table u () inherits (t)":
-        "other tables inherit from public.t: their rows would be read with its own, but not followed",
-    f"{PARTED}; create unlogged table u partition of t default": "partition public.u of public.t is unlogged",
+        "public.t has tables that inherit from it: their rows would be read with its own, but not followed",
+    f"{PARTED}; create unlogged table u partition of t default": "has partition public.u, which is unlogged",
     f"{SERVER}; {PARTED}; create foreign table u partition of t default server s":
-        "partition public.u of public.t is a foreign table",
+        "public.t has partition public.u, which is a foreign table",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from flusso.builder.check.fit import UNFOLLOWABLE
+from flusso.builder.check.fit import unfollowable
 from flusso.builder.check.kinds import are_comparable
 from flusso.catalog import Column, Table, TableName
 from flusso.postgres.survey import ForeignKey, Survey
@@ -107,8 +107,8 @@ def draft_schema(survey: Survey, root: TableName) -> Draft:
 def unfit_root(survey: Survey, name: TableName) -> str | None:
     """Say why a table cannot be the root of an index, or None."""
     table = survey.catalog.tables[name]
-    if table.kind in UNFOLLOWABLE:
-        return UNFOLLOWABLE[table.kind]
+    for reason, _ in unfollowable(table):
+        return reason
     if name in survey.unreadable:
         return "may not be read by this role"
     return None if table.primary_key else "has no primary key"

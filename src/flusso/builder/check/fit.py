@@ -32,7 +32,7 @@ from flusso.schema.model import (
 )
 from flusso.schema.node import did_you_mean
 
-UNFOLLOWABLE = {
+_UNFOLLOWABLE = {
     TableKind.VIEW: "is a view: its changes are not in the WAL, name its tables",
     TableKind.MATERIALIZED_VIEW: "is a materialized view: its changes are not in the WAL, name its tables",
     TableKind.FOREIGN: "is a foreign table: its changes are not in the WAL",
@@ -71,8 +71,8 @@ class _Checker:
             message = f"table {name} does not exist, or this role may not see it"
             yield spot.says(Code.MISSING_TABLE, message, key=key, hint=_table_hint(name, self._others))
         else:
-            for message, hint in _unfollowable(table):
-                yield spot.says(Code.UNFOLLOWABLE_TABLE, message, key=key, hint=hint)
+            for reason, hint in unfollowable(table):
+                yield spot.says(Code.UNFOLLOWABLE_TABLE, f"{name} {reason}", key=key, hint=hint)
 
     def _tables_below(self, fields: Iterable[Field], spot: Spot) -> Iterator[Diagnostic]:
         """Look for the tables under one that is not there: they can be checked, only not against it."""
@@ -140,30 +140,33 @@ class _Checker:
             yield from _pairs(table, item.foreign_key, parent, parent_key, spot, "foreign_key")
 
 
-def _unfollowable(table: Table) -> Iterator[tuple[str, str | None]]:
+def unfollowable(table: Table) -> Iterator[tuple[str, str | None]]:
     """Say why the WAL does not have all of a table's rows, and what mends it."""
     parts: list[Table | Partition] = [table, *table.partitions]
     for part in parts:
-        name = f"{part.name}" if part is table else f"partition {part.name} of {table.name}"
-        if part.kind in UNFOLLOWABLE:
-            yield f"{name} {UNFOLLOWABLE[part.kind]}", None
-        elif part.persistence is Persistence.UNLOGGED:
-            yield f"{name} is unlogged: its changes are not in the WAL", f"{_alter(part)} set logged;"
-        elif part.persistence is Persistence.TEMPORARY:
-            yield f"{name} is a temporary table: its rows belong to one session", None
+        reason, hint = _reason(part)
+        if reason:
+            yield reason if part is table else f"has partition {part.name}, which {reason}", hint
     if table.has_children:
-        message = (
-            f"other tables inherit from {table.name}: their rows would be read with its own, but not followed"
-        )
-        yield message, "use declarative partitioning, or name one of the tables without children"
+        reason = "has tables that inherit from it: their rows would be read with its own, but not followed"
+        yield reason, "use declarative partitioning, or name one of the tables without children"
 
 
-def _alter(part: Table | Partition) -> str:
-    return f"alter table {quote_table(part.name)}"
+def _reason(part: Table | Partition) -> tuple[str | None, str | None]:
+    if part.kind in _UNFOLLOWABLE:
+        return _UNFOLLOWABLE[part.kind], None
+    match part.persistence:
+        case Persistence.UNLOGGED:
+            remedy = f"alter table {quote_table(part.name)} set logged;"
+            return "is unlogged: its changes are not in the WAL", remedy
+        case Persistence.TEMPORARY:
+            return "is a temporary table: its rows belong to one session", None
+        case _:
+            return None, None
 
 
 def _key(table: Table, declared: Columns, spot: Spot) -> Iterator[Diagnostic]:
-    if not declared and not table.primary_key and table.kind not in UNFOLLOWABLE:
+    if not declared and not table.primary_key and table.kind not in _UNFOLLOWABLE:
         message = f"table {table.name} has no primary key: declare primary_key"
         yield spot.says(Code.MISSING_PRIMARY_KEY, message, key="table")
     yield from _missing(table, declared, spot, "primary_key")
