@@ -149,3 +149,7 @@ def test_an_anchor_may_be_used_again() -> None:
 def test_a_tab_has_a_hint_of_its_own() -> None:
     (found,) = problems("a:\n\tb: 1")
     assert found.endswith("indent with spaces, not with tabs")
+
+
+def test_the_name_of_an_anchor_may_be_used_again() -> None:
+    assert problems("a: &x 1\nb: &x 2\nc: *x\n") == []

@@ -29,8 +29,11 @@ _MAX_BITS = 10_000
 def read_yaml(text: str, problems: Problems) -> Node | None:
     """Read one document; what is wrong with it as YAML is added to the problems."""
     problems.source = YamlSource(text)
+    reader = YAML(typ="rt", pure=True)
+    # YAML allows to use an anchor's name again; the warning would print lines that may hold a secret.
+    reader.composer.warn_double_anchors = False
     try:
-        graph = YAML(typ="rt", pure=True).compose(text)
+        graph = reader.compose(text)
     except MarkedYAMLError as error:
         said = str(error.problem or error.context)
         problems.add(
