@@ -273,6 +273,28 @@ def test_ids_lists_every_document_and_no_removed_one(sink: Sink) -> None:
     assert sorted(sink.ids(FIRST)) == sorted(str(n) for n in range(6000) if n != 17)
 
 
+def test_an_id_comes_back_as_it_was_whatever_it_holds(sink: Sink) -> None:
+    ids = [
+        "~",
+        "\"\\'",
+        "a|b",
+        "line\nbreak\t\x01\x7f",
+        "../_search?q=%2F#x",
+        "[bold]",
+        "é" * 256,
+        "_x",
+        " ",
+        "\U0001f600",
+    ]
+    sink.write(FIRST, [book("x", 5, id_) for id_ in ids], refresh=True)
+    assert sorted(sink.ids(FIRST)) == sorted(ids)
+    assert sorted(sink.read(FIRST, ids)) == sorted(ids)
+    sink.publish(FIRST)
+    assert sorted(hit.id for hit in sink.search("books", "x", 100)) == sorted(ids)
+    assert sink.write(FIRST, [removal(6, id_) for id_ in ids], refresh=True).removed == len(ids)
+    assert list(sink.ids(FIRST)) == []
+
+
 def test_reading_many_documents_at_once_gives_all_of_them(sink: Sink) -> None:
     sink.write(FIRST, [book("x", 5, str(n)) for n in range(2500)], refresh=False)
     assert len(sink.read(FIRST, [str(n) for n in range(2500)])) == 2500

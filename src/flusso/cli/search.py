@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from json.encoder import encode_basestring as quoted
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix
 from flusso.engine.spec import PipelineSpec
 from flusso.errors import ConfigError
-from flusso.sinks.base import SinkSpec
+from flusso.sinks.base import Hit, SinkSpec
+from flusso.sinks.stdout import indented
 
 
 def search(
@@ -32,14 +35,21 @@ def search(
     finally:
         sink.close()
     if output is Format.JSON:
-        found = [{"id": hit.id, "score": hit.score, "document": json.loads(hit.body)} for hit in hits]
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json_of(hits))
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{len(hits)} hit(s)")
     for hit in hits:
-        console.print(f"[bold]{hit.id}[/bold]  [dim]{hit.score:.2f}")
+        console.print(f"[bold]{escape(hit.id)}[/bold]  [dim]{hit.score:.2f}")
         console.print("  " + hit.body.decode(), markup=False)
+
+
+def json_of(hits: Sequence[Hit]) -> str:
+    """Lay hits out as JSON, each document with the digits it has."""
+    found = (
+        f'{{"id":{quoted(hit.id)},"score":{hit.score!r},"document":{hit.body.decode()}}}' for hit in hits
+    )
+    return indented(f"[{','.join(found)}]")
 
 
 def _sink_for(spec: PipelineSpec, index: str) -> SinkSpec:
