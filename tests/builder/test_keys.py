@@ -138,6 +138,66 @@ def test_documents_with_hashed_ids_go_and_stay_as_their_rows_after_truncate(data
         }
 
 
+MIXED = """
+create table roots (id int8 primary key, code varchar(8), name text);
+create table children (id int primary key, root_id numeric(10, 2), kind char(6), note text);
+create table kinds (code text primary key, note text);
+create table marks (code char(6) primary key, note text);
+create table root_marks (root_id float8, mark text, primary key (root_id, mark));
+alter table children replica identity full;
+insert into roots values (1, 'ab', 'one'), (2, 'cd', 'two');
+insert into children values (1, 1, 'x', 'a'), (2, 2, 'y', 'b'), (3, 1.5, 'x', 'c'), (4, 'NaN', 'x', 'd');
+insert into kinds values ('x', 'kind x'), ('y', 'kind y');
+insert into marks values ('ab', 'mark ab'), ('cd', 'mark cd');
+insert into root_marks values (1, 'ab'), (2, 'cd'), (1e300, 'ab');
+"""
+MIXED_SCHEMA = """
+version: 1
+table: roots
+fields:
+  - text: name
+  - belongs_to: mark
+    table: marks
+    column: code
+    fields: [{ text: note }]
+  - has_many: children
+    table: children
+    foreign_key: root_id
+    fields:
+      - text: note
+      - belongs_to: kind
+        table: kinds
+        column: kind
+        fields: [{ text: note }]
+  - many_to_many: marks
+    table: marks
+    through: { table: root_marks, left_key: root_id, right_key: mark }
+    fields: [{ text: note }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("sql", "ids"),
+    [
+        ("update children set note = 'new' where id = 1", {"1"}),
+        ("update children set root_id = 2 where id = 1", {"1", "2"}),
+        ("update children set note = 'new' where root_id > 1e9", set()),
+        ("update kinds set note = 'new' where code = 'y'", {"2"}),
+        ("update marks set note = 'new' where code = 'ab'", {"1"}),
+        ("delete from root_marks where root_id = 2", {"2"}),
+        ("insert into root_marks values (2, 'ab'), (-1e300, 'ab')", {"2"}),
+    ],
+)
+def test_references_of_another_type_lead_to_their_documents(
+    database18: Database, sql: str, ids: set[str]
+) -> None:
+    database18.execute(MIXED)
+    with following(database18, {"roots": MIXED_SCHEMA}) as follower:
+        touched = {id_ for _, id_ in follower.apply(sql)}
+        assert touched == ids
+        assert follower.documents == follower.seed()
+
+
 @contextmanager
 def _following(database: Database, *kinds: str) -> Iterator[Follower]:
     """For each type two roots, one with a key of that type alone, and a child that refers to both."""

@@ -13,6 +13,10 @@ from flusso.document import MIN_HASHED_BYTES
 from flusso.postgres.identifiers import quote
 from flusso.postgres.values import operator, print_text
 
+_INTEGERS = ("int2", "int4", "int8")
+_FRACTIONS = ("numeric", "float4", "float8")
+_LEAST, _GREATEST = "-9223372036854775808", "9223372036854775807"
+
 
 def key_arrays(keys: Sequence[Sequence[str]]) -> list[str]:
     """Turn tuples into the parameters `$1`, `$2` …: one array literal for each column."""
@@ -51,6 +55,30 @@ def match_keys(alias: str, columns: Sequence[Column]) -> str:
 def select_texts(alias: str, columns: Sequence[Column]) -> str:
     """List the columns as the WAL prints them."""
     return ", ".join(print_text(column, f"{alias}.{quote(column.name)}") for column in columns)
+
+
+def convert_texts(sources: Sequence[Column], targets: Sequence[Column]) -> str | None:
+    """Give the SELECT that turns values in `$1`, `$2` … into those of the columns they are compared with.
+
+    None where both print the same, as nearly always.
+    """
+    values = [_convert(f"k{n}", *pair) for n, pair in enumerate(zip(sources, targets, strict=True), 1)]
+    names = [f"k{n}" for n in range(1, len(values) + 1)]
+    if values == names:
+        return None
+    arrays = ", ".join(f"${n}::text[]" for n in range(1, len(values) + 1))
+    return f"select distinct {', '.join(values)}\nfrom unnest({arrays}) as k({', '.join(names)})"
+
+
+def _convert(text: str, source: Column, target: Column) -> str:
+    if source.is_array or target.is_array:
+        return text
+    if source.base == "bpchar" and target.base != "bpchar":
+        return f"rtrim({text}, ' ')"  # as Postgres compares them: blanks at the end are padding
+    if source.base in _FRACTIONS and target.base in _INTEGERS:
+        number = f"{text}::numeric"
+        return f"case when {number} between {_LEAST} and {_GREATEST} then {number}::int8::text end"
+    return text
 
 
 def may_be_hashed(alias: str, columns: Sequence[Column]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flusso.builder.keys import columns_of, match_keys, select_texts
+from flusso.builder.keys import columns_of, convert_texts, match_keys, select_texts
 from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.postgres.identifiers import quote_table
 from flusso.schema.model import Aggregate, Columns, Field, Group, IndexSchema, Join, JoinKind
@@ -103,20 +103,31 @@ def _below(fields: tuple[Field, ...], parent: _Level, catalog: Catalog) -> Itera
 def _into(item: Join | Aggregate, parent: _Level, catalog: Catalog) -> Iterator[Path]:
     table = catalog.tables[item.table]
     field = _dotted(parent.field, item.name)
+    key = (table, item.primary_key)
+    to_parent = (parent.table, parent.key)
     if item.through is not None:
         junction = catalog.tables[item.through.table]
-        yield _path(junction, item.through.left_key, parent.hops, field)
-        climb = _hop(junction, item.through.right_key, item.through.left_key)
-        yield _path(table, item.primary_key, (climb, *parent.hops), field)
+        left, right = item.through.left_key, item.through.right_key
+        hops = (*_convert((junction, left), to_parent), *parent.hops)
+        yield _path(junction, left, hops, field)
+        hops = (*_convert(key, (junction, right)), _hop(junction, right, left), *hops)
+        yield _path(table, item.primary_key, hops, field)
     elif isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
         climb = _hop(parent.table, item.column, parent.key)
-        yield _path(table, item.primary_key, (climb, *parent.hops), field)
+        hops = (*_convert(key, (parent.table, item.column)), climb, *parent.hops)
+        yield _path(table, item.primary_key, hops, field)
     else:
-        climb = _hop(table, item.primary_key, item.foreign_key)
-        yield _path(table, item.foreign_key, parent.hops, field)
+        hops = (*_convert((table, item.foreign_key), to_parent), *parent.hops)
+        yield _path(table, item.foreign_key, hops, field)
+        hops = (_hop(table, item.primary_key, item.foreign_key), *hops)
     if isinstance(item, Join):
-        level = _Level(table, item.primary_key, (climb, *parent.hops), field)
-        yield from _below(item.fields, level, catalog)
+        yield from _below(item.fields, _Level(table, item.primary_key, hops, field), catalog)
+
+
+def _convert(source: tuple[Table, Columns], target: tuple[Table, Columns]) -> tuple[Hop, ...]:
+    """Give the step between columns that are compared but print the same value differently; mostly none."""
+    sql = convert_texts(columns_of(*source), columns_of(*target))
+    return () if sql is None else (Hop(sql),)
 
 
 def _path(table: Table, columns: Columns, hops: tuple[Hop, ...], field: str) -> Path:
