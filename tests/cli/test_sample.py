@@ -13,6 +13,7 @@ from fix_postgres import Database
 from flusso.builder.plan import compile_index
 from flusso.builder.read import read_documents
 from flusso.cli.main import app
+from flusso.document import id_text
 from flusso.errors import ConfigError, DocumentMissing, SchemaError
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import tables_of
@@ -27,6 +28,10 @@ insert into people values (1, 'Ada "A" Rossi', 1.50, false), (2, 'Bo', null, tru
 create table stock (shop text, "Item" int, n int, primary key (shop, "Item"));
 insert into stock values ('a|b', 7, 3);
 create table empty (id uuid primary key);
+create table texts (k text primary key);
+insert into texts values (''), (repeat('long', 200)), ('~');
+create table prices (p numeric primary key);
+insert into prices values (1.00);
 """
 PEOPLE = """
 version: 1
@@ -35,7 +40,13 @@ soft_delete: { column: gone }
 fields: [{ integer: id }, { text: name }, { decimal: price }]
 """
 STOCK = "version: 1\ntable: stock\nfields: [{ integer: n }]\n"
-EMPTY = "version: 1\ntable: empty\nfields: [{ uuid: id }]\n"
+SCHEMAS = {
+    "people": PEOPLE,
+    "stock": STOCK,
+    "empty": "version: 1\ntable: empty\nfields: [{ uuid: id }]\n",
+    "texts": "version: 1\ntable: texts\nfields: [{ keyword: k }]\n",
+    "prices": "version: 1\ntable: prices\nfields: [{ decimal: p }]\n",
+}
 CONFIG = """
 [source]
 type = "postgres"
@@ -43,8 +54,8 @@ type = "postgres"
 type = "opensearch"
 url = "http://127.0.0.1:1"
 """ + "".join(
-    f'[[index]]\nname = "{name}"\nschema = "{name}.yml"\nenabled = {enabled}\n'
-    for name, enabled in (("people", "true"), ("stock", "false"), ("empty", "true"))
+    f'[[index]]\nname = "{name}"\nschema = "{name}.yml"\nenabled = {str(name != "stock").lower()}\n'
+    for name in SCHEMAS
 )
 
 Sample = Callable[..., Result]
@@ -53,7 +64,7 @@ Sample = Callable[..., Result]
 @pytest.fixture
 def sample(database18: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sample:
     database18.execute(TABLES)
-    for name, text in (("people", PEOPLE), ("stock", STOCK), ("empty", EMPTY)):
+    for name, text in SCHEMAS.items():
         (tmp_path / f"{name}.yml").write_text(text)
     (tmp_path / "flusso.toml").write_text(CONFIG)
     monkeypatch.chdir(tmp_path)
@@ -97,6 +108,19 @@ def test_a_composite_id_is_given_as_the_index_has_it(sample: Sample) -> None:
     assert json.loads(sample("stock", shown["id"]).stdout) == {"n": 3}
 
 
+def test_empty_and_hashed_ids_are_given_as_the_index_has_them(sample: Sample) -> None:
+    assert json.loads(sample("texts", "~").stdout) == {"k": ""}
+    assert json.loads(sample("texts", "~~").stdout) == {"k": "~"}
+    hashed = id_text(("long" * 200,))
+    assert hashed.startswith("~sha256-")
+    assert json.loads(sample("texts", hashed).stdout) == {"k": "long" * 200}
+    assert "no such row" in str(_missing(sample("texts", hashed[:-1] + "x")))
+
+
+def test_an_id_that_is_the_key_but_not_its_text_is_missing(sample: Sample) -> None:
+    assert 'the row of this key is document "1.00"' in str(_missing(sample("prices", "1.0")))
+
+
 def test_an_id_without_a_row_is_missing(sample: Sample) -> None:
     error = _missing(sample("people", "9"))
     assert str(error) == 'index "people" has no document "9": public.people has no such row'
@@ -119,7 +143,7 @@ def test_an_index_without_any_document_says_so(sample: Sample) -> None:
 def test_an_unknown_index_names_the_known_ones(sample: Sample) -> None:
     error = sample("persons").exception
     assert isinstance(error, ConfigError)
-    assert error.hint == "one of: people, stock, empty"
+    assert error.hint == "one of: people, stock, empty, texts, prices"
 
 
 def test_a_schema_that_does_not_fit_is_told_before_any_document(sample: Sample, database18: Database) -> None:

@@ -38,13 +38,15 @@ def document_of(conn: Connection, plan: IndexPlan, catalog: Catalog, id_: str) -
     key = key_of(id_, len(plan.key))
     if not is_hashed(key) and len(key) != len(plan.key):
         raise _missing(plan, id_, f"an id has {len(plan.key)} parts, joined by | ({', '.join(plan.key)})")
-    has_row = not is_hashed(key) and _has_row(conn, plan, catalog, key)
+    has_row = False if is_hashed(key) else _has_row(conn, plan, catalog, key)
     if has_row is None:
         types = ", ".join(column.type for column in columns_of(catalog.tables[plan.root], plan.key))
         raise _missing(plan, id_, f"the key of {plan.root} is {', '.join(plan.key)} ({types})")
-    found = [built for built in read_documents(conn, plan, [key]) if built.body is not None]
+    found = {built.id: built for built in read_documents(conn, plan, [key]) if built.body is not None}
+    if id_ in found:
+        return found[id_]
     if found:
-        return found[0]
+        raise _missing(plan, id_, f'the row of this key is document "{next(iter(found))}"')
     if has_row:
         raise _missing(plan, id_, f"{plan.root} has the row, but filters or soft_delete leave it out")
     raise _missing(plan, id_, f"{plan.root} has no such row")
