@@ -175,11 +175,16 @@ def _report(files: dict[Path, str], root: TableName, name: str, config: Path, ou
         )
         return
     flag = "" if config == DEFAULT_CONFIG else f" --config {config}"
+    steps = {
+        f"flusso check{flag}": "what the database still needs",
+        f"flusso sample {name}{flag}": "one document",
+        f"flusso run --once{flag}": "fill the index",
+        f'flusso search {name} "…"{flag}': "look into it",
+    }
+    if DATABASE_URL not in os.environ:
+        steps = {f"export {DATABASE_URL}=…": "the database that you named, which is not written down"} | steps
     print(f"wrote {' and '.join(str(path) for path in files)}: index {name} over {root}")
     print("next:")
-    if DATABASE_URL not in os.environ:
-        print(f"  export {DATABASE_URL}=…         the database that you named, which is not written down")
-    print(f"  flusso check{flag}              what the database still needs")
-    print(f"  flusso sample {name}{flag}      one document")
-    print(f"  flusso run --once{flag}         fill the index")
-    print(f"  flusso search {name} …{flag}    look into it")
+    width = max(map(len, steps))
+    for step, meaning in steps.items():
+        print(f"  {step:<{width}}  {meaning}")
