@@ -88,14 +88,16 @@ class Run:
 
         return wait_until(look, what=what, timeout_s=timeout_s)
 
-    def wait_seeded(self) -> None:
-        self.wait(lambda: self.of(SeedFinished), what="the seed")
+    def wait_seeded(self, timeout_s: float = 60.0) -> None:
+        self.wait(lambda: self.of(SeedFinished), what="the seed", timeout_s=timeout_s)
 
-    def wait_confirmed(self, database: Database, lsn: Lsn | None = None) -> Lsn:
+    def wait_confirmed(self, database: Database, lsn: Lsn | None = None, timeout_s: float = 60.0) -> Lsn:
         """Wait until the slot has been confirmed past a position, the present one by default."""
         target = lsn or current_lsn(database)
         self.wait(
-            lambda: confirmed_lsn(database, self.spec.slot) >= target, what=f"the slot to reach {target}"
+            lambda: confirmed_lsn(database, self.spec.slot) >= target,
+            what=f"the slot to reach {target}",
+            timeout_s=timeout_s,
         )
         return target
 

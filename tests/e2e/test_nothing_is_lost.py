@@ -105,11 +105,11 @@ def test_changes_made_while_seeding_are_in_the_index_at_the_end(
     with Run(spec, spark_session) as run:
         writer.start()
         try:
-            run.wait_seeded()
+            run.wait_seeded(SIZES.patience_s)
         finally:
             done.set()
             writer.join()
-        run.wait_confirmed(database)
+        run.wait_confirmed(database, timeout_s=SIZES.patience_s)
     assert_exact(database, spec)
 
 
