@@ -9,6 +9,7 @@ from fix_postgres import Database
 from flusso.builder.read import BlockRange, plan_ranges
 from flusso.engine import tasks, work
 from flusso.engine.provision import prepare
+from flusso.engine.tasks import TurnReport
 from flusso.engine.work import WorkSpec
 from flusso.postgres.connect import connect
 from market import create_market
@@ -27,27 +28,31 @@ def _planned(database: Database, folder: Path) -> tuple[WorkSpec, list[BlockRang
     return prepared.work, ranges
 
 
-def test_a_turn_writes_all_its_ranges_while_there_is_time(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_writes_all_its_ranges_while_there_is_time(database: Database, tmp_path: Path) -> None:
     spec, ranges = _planned(database, tmp_path)
-    monkeypatch.setattr(tasks, "_TURN_S", 60.0)
-    try:
-        report = tasks._write_ranges(spec, ranges)
-    finally:
-        work.forget()
+    report = _run(spec, ranges, 60.0)
     assert (report.done, sum(part.written for part in report.reports)) == (len(ranges), 600)
 
 
-@pytest.mark.parametrize("limit", ["_TURN_S", "_TURN_BYTES"])
-def test_a_turn_that_is_over_leaves_the_ranges_it_did_not_begin(
-    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+def test_a_turn_whose_time_is_over_leaves_the_ranges_it_did_not_begin(
+    database: Database, tmp_path: Path
 ) -> None:
     spec, ranges = _planned(database, tmp_path)
-    monkeypatch.setattr(tasks, limit, 0)
-    try:
-        report = tasks._write_ranges(spec, ranges)
-    finally:
-        work.forget()
+    report = _run(spec, ranges, 0.0)
     assert report.done == 1
     assert 0 < sum(part.written for part in report.reports) < 600
+
+
+def test_a_turn_that_has_written_enough_bytes_leaves_the_rest(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec, ranges = _planned(database, tmp_path)
+    monkeypatch.setattr(tasks, "_TURN_BYTES", 1)
+    assert _run(spec, ranges, 60.0).done == 1
+
+
+def _run(spec: WorkSpec, ranges: list[BlockRange], turn_s: float) -> TurnReport:
+    try:
+        return tasks._write_ranges(spec, ranges, turn_s)
+    finally:
+        work.forget()

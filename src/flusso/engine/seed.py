@@ -1,7 +1,7 @@
 """Seed: fill indexes from their root tables, beside the live stream.
 
 A turn is a Spark job of one task, in its own scheduling pool: it works off some ranges of a root table for
-about two seconds and hands back those it did not begin. Fair pools order free slots and pre-empt nothing,
+up to two seconds and hands back those it did not begin. Fair pools order free slots and pre-empt nothing,
 so at most `slots - 1` turns run at a time: one slot is always free for the stream. Versions decide
 between a range and the stream, so no order between them matters.
 """
@@ -31,11 +31,16 @@ from flusso.errors import FlussoError
 from flusso.lsn import Version
 from flusso.postgres.connect import connect
 
+# The first turns are short, so that there is something to show soon. The others are long enough that starting
+# and draining are small beside them, and short enough to end soon when they must.
+_FIRST_TURN_S, _TURN_S = 0.25, 2.0
+
 
 @dataclass(slots=True)
 class _Progress:
     ranges: int
     started_s: float
+    turns: int = 0
     done: int = 0
     documents: int = 0
     bytes: int = 0
@@ -119,12 +124,14 @@ class Seeder:
 
     def _attempt(self, turn: Sequence[BlockRange]) -> tuple[int, Totals]:
         frame = self.spark.range(1, numPartitions=1)
-        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn), tasks.REPORT_DDL))
+        turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, self._progress[turn[0].index].turns))
+        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn, turn_s), tasks.REPORT_DDL))
         return report.done, settle_reports(report.reports, self.spec, self.skips, self.emit)
 
     def _finish(self, index: str, done: int, totals: Totals) -> None:
         with self._lock:
             progress = self._progress[index]
+            progress.turns += 1
             progress.done += done
             progress.documents += totals.written + totals.superseded
             progress.bytes += totals.bytes

@@ -33,8 +33,6 @@ _ID_SCHEMA = pa.schema([("index_name", pa.string()), ("key", pa.list_(pa.string(
 _FAILURE = "\x00"
 """In place of an index name: the key then holds an error's line."""
 _IDS_IN_A_BATCH = 10_000
-# Long enough that starting and draining are small beside it, short enough to stop soon and to show progress.
-_TURN_S = 2.0
 _TURN_BYTES = 64_000_000
 
 Batches = Iterator[pa.RecordBatch]
@@ -79,12 +77,12 @@ def write_documents(spec: WorkSpec) -> Callable[[Batches], Batches]:
     return run
 
 
-def write_ranges(spec: WorkSpec, turn: Sequence[BlockRange]) -> Callable[[Batches], Batches]:
+def write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> Callable[[Batches], Batches]:
     """Build and write ranges of a root table; the one row that comes in only starts it."""
 
     def run(batches: Batches) -> Batches:
         for _ in batches:
-            yield from _reports([_write_ranges(spec, turn)])
+            yield from _reports([_write_ranges(spec, turn, turn_s)])
 
     return run
 
@@ -143,7 +141,7 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId]) -> list[WriteReport]:
     return writer.finish()
 
 
-def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange]) -> TurnReport:
+def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> TurnReport:
     """Write ranges one after the other until the turn is over; at least one."""
     began_s = time.monotonic()
     done = size = 0
@@ -155,7 +153,7 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange]) -> TurnReport:
                 size += sum(len(document.body or b"") for document in built)
                 writer.put(block_range.index, built)
             done += 1
-            if time.monotonic() - began_s >= _TURN_S or size >= _TURN_BYTES:
+            if time.monotonic() - began_s >= turn_s or size >= _TURN_BYTES:
                 break
         return TurnReport(done, tuple(writer.finish()))
     except FlussoError as error:
