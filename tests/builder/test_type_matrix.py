@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from declared import compiled, has_one, root, scalar, seeded
@@ -17,9 +18,11 @@ from flusso.catalog import Column
 from flusso.document import Write
 from flusso.postgres.introspect import read_catalog
 from flusso.postgres.values import TEXT_KINDS
+from flusso.schema.mapping import text_field_names
 from flusso.schema.model import IndexSchema, ScalarKind, tables_of
 from flusso.sinks.base import IndexTarget, Sink
 from flusso.sinks.search.opensearch import OpenSearchSpec
+from flusso.sinks.sqlite import SqliteSpec
 from typematrix import MADE, TYPES, UNFILLABLE, UNFIT_JSON, Value
 
 pytestmark = pytest.mark.postgres
@@ -60,6 +63,19 @@ def test_every_type_renders_as_documented(database: Database) -> None:
     assert found.keys() == expected.keys()
     for id_, document in expected.items():
         _assert_same(found[id_], document)
+
+
+def test_every_type_is_taken_by_an_embedded_index_as_it_is(database18: Database, tmp_path: Path) -> None:
+    schema = _create(database18)
+    target = IndexTarget("things", "a" * 64, 1, text_field_names(schema))
+    sink = SqliteSpec("local", tmp_path / "index.db").open()
+    sink.ensure(target, schema)
+    built = seeded(database18, compiled(database18, schema))
+    result = sink.write(target, [Write(each.id, 5, each.body) for each in built], refresh=True)
+    stored = sink.read(target, [each.id for each in built])
+    sink.close()
+    assert (result.written, result.refusals) == (len(built), ())
+    assert all(stored[each.id].body == each.body for each in built)
 
 
 @pytest.mark.opensearch

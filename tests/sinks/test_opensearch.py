@@ -90,9 +90,9 @@ def test_a_mapping_with_every_kind_is_accepted_and_takes_a_document(cluster: Clu
     sink = cluster.spec.open()
     sink.ensure(TARGET, SCHEMA)
     document = {
-        "text": "x" * 40_000,
-        "identifier": "AB-12",
-        "keyword": "k" * 40_000,
+        "text": "é" * 500_000,
+        "identifier": "AB-12" * 200_000,
+        "keyword": "k" * 1_000_000,
         "uuid": "0c0e1f6e-3f6e-4a5c-9d0d-000000000000",
         "boolean": True,
         "short": 1,
@@ -105,7 +105,7 @@ def test_a_mapping_with_every_kind_is_accepted_and_takes_a_document(cluster: Clu
         "timestamp": "2024-02-29T12:30:00.123456Z",
         "binary": "aGFsbG8=",
         "json": [1, "x", {"a": {"b": None}}],
-        "state": "new",
+        "state": "new" * 20_000,
         "reviews": [{"comment": None, "stars": 3}],
     }
     result = sink.write(TARGET, [Write("1", 5, json.dumps(document).encode())], refresh=True)

@@ -6,7 +6,7 @@ Made once on the driver, picklable, without a connection; executors get it insid
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
@@ -29,6 +29,7 @@ __all__ = [
     "compile_index",
     "find_problems",
     "watched_tables",
+    "without_partitions",
 ]
 
 
@@ -73,6 +74,11 @@ def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPla
         all_keys=Statement(all_keys, ()),
         long_keys=Statement(f"{all_keys}\nwhere {may_be_hashed('t', key)}", ()),
     )
+
+
+def without_partitions(plan: IndexPlan) -> IndexPlan:
+    """Give the plan as tasks need it: they know tables by their declared names, and partitions are many."""
+    return replace(plan, paths=tuple(replace(path, partitions=None) for path in plan.paths))
 
 
 def watched_tables(plans: Collection[IndexPlan]) -> tuple[WatchedTable, ...]:

@@ -211,7 +211,7 @@ class Pipeline:
                 self.spec.dsn,
                 self.spec.slot,
                 self.spec.publication,
-                self.prepared.work.watched,
+                self.prepared.watched,
                 piece_changes=min(_PIECE_CHANGES, batch.max_changes),
             ),
             batch.max_changes,

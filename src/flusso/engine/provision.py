@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flusso.builder.complete import complete
-from flusso.builder.plan import IndexPlan, watched_tables
+from flusso.builder.plan import IndexPlan, watched_tables, without_partitions
 from flusso.capture.publication import ensure_publication
 from flusso.capture.slot import SlotInfo, drop_slot, ensure_slot
 from flusso.capture.snapshot import Blocker, await_settled
@@ -44,6 +44,8 @@ class Prepared:
     ledger: Ledger
     target: Lsn
     """The end of the WAL at start."""
+    watched: tuple[WatchedTable, ...]
+    """What capture follows, by partitions."""
 
 
 def prepare(spec: PipelineSpec, tell: Listener, stop: threading.Event) -> Prepared | None:
@@ -78,7 +80,7 @@ def prepare(spec: PipelineSpec, tell: Listener, stop: threading.Event) -> Prepar
     schemas = {index.name: complete(index.schema, examined.catalog) for index in spec.indexes}
     _ensure_targets(schemas, ledger)
     ledger.position = slot.confirmed_flush_lsn or Lsn(0)
-    return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target)
+    return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target, watched)
 
 
 def _check_sinks(spec: PipelineSpec) -> None:
@@ -174,6 +176,8 @@ def _work_spec(
     for entry in ledger.entries:
         destinations[entry.state.index] = (*destinations.get(entry.state.index, ()), entry.destination)
     is_file = any(sink.capabilities.is_single_host for sink in _sinks_of(spec.indexes))
+    plans = {index: without_partitions(plan) for index, plan in plans.items()}
+    watched = tuple(replace(table, partitions=None) for table in watched)
     return WorkSpec(spec.dsn, plans, watched, destinations, chunk=spec.batch.chunk, lanes=1 if is_file else 4)
 
 
