@@ -10,9 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from flusso.schema.model import Direction, FilterOp, JoinKind, Json, ScalarKind, Transform
+from flusso.schema.leaves import MAP_KINDS
+from flusso.schema.model import (
+    NUMBER_KINDS,
+    TEXT_KINDS,
+    WHOLE_KINDS,
+    Direction,
+    FilterOp,
+    JoinKind,
+    Json,
+    ScalarKind,
+    Transform,
+)
 from flusso.schema.parse import KEYS, VERSION
-from flusso.schema.rules import AGGREGATE_TAGS, TAGS, carried
+from flusso.schema.rules import AGGREGATE_NEEDS, TAGS, carried
 from flusso.schema.section import MAX_NAME_BYTES
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
@@ -82,9 +93,19 @@ def _field(tag: str) -> dict[str, Json]:
     needed = (tag, *_NEEDED.get(tag, ()))
     keys = sorted(carried(tag), key=lambda key: (key != tag, key))
     made = closed({key: _value(tag, key, key in needed) for key in keys}, needed)
-    if tag in AGGREGATE_TAGS:
-        made["oneOf"] = [{"required": ["foreign_key"]}, {"required": ["through"]}]
+    if tag in AGGREGATE_NEEDS:
+        made["oneOf"] = [_given("foreign_key"), _given("through")]
+    if tag == "geo":
+        made["oneOf"] = [
+            {"allOf": [_given("lat"), _given("lon"), {"not": _given("column")}]},
+            {"not": {"anyOf": [_given("lat"), _given("lon")]}},
+        ]
     return {"title": tag, **made}
+
+
+def _given(key: str) -> dict[str, Json]:
+    """Ask for a key with a value: an optional key without one is an absent one."""
+    return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
 
 
 def _value(tag: str, key: str, is_needed: bool) -> Json:
@@ -93,7 +114,6 @@ def _value(tag: str, key: str, is_needed: bool) -> Json:
     if key == "default":
         return _default(tag)
     value = _OWN.get((tag, key), _VALUES.get(key, {}))
-    # An optional key without a value is an absent one.
     return value if is_needed or not value else {"anyOf": [value, {"type": "null"}]}
 
 
@@ -105,11 +125,11 @@ def _default(tag: str) -> Json:
             return {}
         case ScalarKind.BOOLEAN:
             kinds.append("boolean")
-        case ScalarKind.SHORT | ScalarKind.INTEGER | ScalarKind.LONG:
+        case _ if tag in WHOLE_KINDS:
             kinds.append("integer")
-        case ScalarKind.FLOAT | ScalarKind.DOUBLE | ScalarKind.DECIMAL:
+        case _ if tag in NUMBER_KINDS:
             kinds.append("number")
-        case ScalarKind.TEXT | ScalarKind.IDENTIFIER | ScalarKind.KEYWORD | ScalarKind.ENUM:
+        case _ if tag in TEXT_KINDS:
             kinds += ["boolean", "number"]
     return {"anyOf": [{"type": kinds}, {"type": "array", "items": {"type": kinds}}]}
 
@@ -205,12 +225,15 @@ _VALUES: dict[str, dict[str, Json]] = {
     },
     "lat": {"description": "the column with the latitude, beside lon", **_NAME},
     "lon": {"description": "the column with the longitude, beside lat", **_NAME},
-    "values": {"description": "the type of all values", **_words(ScalarKind)},
+    "values": {
+        "description": "the type of all values",
+        **_words(kind for kind in ScalarKind if kind in MAP_KINDS),
+    },
     "value": {},
 }
 _OWN: dict[tuple[str, str], dict[str, Json]] = {
     (JoinKind.BELONGS_TO, "column"): {"description": "this row's reference to the other table", **_COLUMNS},
-    ("sum", "value_type"): {"enum": ["short", "integer", "long", "float", "double", "decimal"]},
+    ("sum", "value_type"): _words(kind for kind in ScalarKind if kind in NUMBER_KINDS),
 }
 _NEEDED: dict[str, tuple[str, ...]] = {
     "object": ("fields",),
@@ -218,12 +241,7 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     JoinKind.HAS_ONE: ("table", "foreign_key", "fields"),
     JoinKind.HAS_MANY: ("table", "foreign_key", "fields"),
     JoinKind.MANY_TO_MANY: ("table", "through", "fields"),
-    "count": ("table",),
-    "sum": ("table", "column", "value_type"),
-    "avg": ("table", "column"),
-    "min": ("table", "column", "value_type"),
-    "max": ("table", "column", "value_type"),
-    "ids": ("table", "element_type"),
+    **{kind: ("table", *needs) for kind, needs in AGGREGATE_NEEDS.items()},
     "custom": ("postgres", "opensearch"),
     "map": ("values",),
 }
