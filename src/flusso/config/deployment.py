@@ -60,7 +60,8 @@ class SparkSettings:
     """The Spark that does the work."""
 
     master: str = "local[*]"
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Its repr shows nothing: a key of some store may be among them."""
 
 
 @dataclass(frozen=True, slots=True)
