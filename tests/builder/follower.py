@@ -100,8 +100,7 @@ class Follower:
             self._stream.wait(self._position, 0.2)
             end = self._stream.available(self._position, max_changes=1_000_000, max_bytes=1 << 30)
             for piece in self._stream.pieces(self._position, end):
-                for batch in wire.decode(piece.payload):
-                    found.extend(wire.changes_of(batch))
+                found.extend(wire.decode(piece.payload))
             self._position = end
             return any(change.table == _MARK.name for change in found)
 

@@ -46,12 +46,7 @@ def streaming(spec: CaptureSpec) -> Iterator[tuple[CaptureStream, Position]]:
 
 
 def take(stream: CaptureStream, after: Position, to: Position) -> list[Change]:
-    return [
-        change
-        for piece in stream.pieces(after, to)
-        for batch in wire.decode(piece.payload)
-        for change in wire.changes_of(batch)
-    ]
+    return [change for piece in stream.pieces(after, to) for change in wire.decode(piece.payload)]
 
 
 def read_changes(stream: CaptureStream, after: Position, count: int) -> tuple[list[Change], Position]:

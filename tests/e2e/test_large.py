@@ -69,7 +69,8 @@ def _peak_of_source_worker(session: Session) -> int:
     [worker] = [
         child
         for child in psutil.Process(session.jvm.pid).children(recursive=True)
-        if any("python_streaming_source_runner" in word for word in child.cmdline())
+        if child.status() != psutil.STATUS_ZOMBIE
+        and "python_streaming_source_runner" in " ".join(child.cmdline())
     ]
     status = Path(f"/proc/{worker.pid}/status").read_text()
     [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]

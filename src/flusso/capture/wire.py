@@ -1,7 +1,7 @@
 """Changes as Arrow, the form in which they travel to executors.
 
-The reader encodes a piece once; the bytes then cross processes as they are. pyarrow is met here and
-nowhere else in capture. The columns are those of `SCHEMA_DDL`, which Spark reads.
+The reader encodes a piece once; the bytes then cross processes as they are, for whoever takes them does not
+look inside before they are decoded. pyarrow is met here and nowhere else in capture.
 """
 
 from __future__ import annotations
@@ -17,10 +17,6 @@ from flusso.change import Change, Operation, Values
 from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
-SCHEMA_DDL = (
-    "schema_name string, table_name string, operation string, old array<string>, new array<string>, "
-    "commit_lsn bigint, ordinal bigint"
-)
 _VALUES = pa.list_(pa.field("element", pa.string()))
 SCHEMA = pa.schema(
     [
@@ -63,19 +59,19 @@ def encode(changes: Sequence[Row]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode(payload: bytes) -> Iterator[pa.RecordBatch]:
-    """Read the batches of a payload back."""
+def decode(payload: bytes) -> Iterator[Change]:
+    """Read the changes of a payload back."""
     if not payload:
         return
     try:
         with pa.ipc.open_stream(payload) as reader:
-            yield from reader
+            for batch in reader:
+                yield from _changes(batch)
     except pa.ArrowInvalid as error:
         raise DecodeError("a batch of changes is not an Arrow stream") from error
 
 
-def changes_of(batch: pa.RecordBatch) -> Iterator[Change]:
-    """Give the rows of a batch as changes."""
+def _changes(batch: pa.RecordBatch) -> Iterator[Change]:
     columns: Iterable[tuple[str, str, str, list[str | None] | None, list[str | None] | None, int, int]]
     columns = zip(*(column.to_pylist() for column in batch.columns), strict=True)
     names: dict[tuple[str, str], TableName] = {}

@@ -113,11 +113,11 @@ class BatchRunner:
     def _reports(self, frame: DataFrame, changes: int, refresh: frozenset[str]) -> list[WriteReport]:
         if changes <= self.small_changes:
             spec = replace(self.spec, refreshes=refresh)
-            reports = collect(frame.mapInArrow(tasks.process_changes(spec), tasks.REPORT_DDL))
+            reports = collect(frame.mapInArrow(tasks.process_changes(spec), tasks.REPORT_TYPE))
             if not any(report.is_overflow for report in reports):
                 return reports
-        ids = frame.mapInArrow(tasks.resolve_changes(self.spec), tasks.ID_DDL).distinct()
-        reports = collect(ids.mapInArrow(tasks.write_documents(self.spec), tasks.REPORT_DDL))
+        ids = frame.mapInArrow(tasks.resolve_changes(self.spec), tasks.ID_TYPE).distinct()
+        reports = collect(ids.mapInArrow(tasks.write_documents(self.spec), tasks.REPORT_TYPE))
         self._refresh(refresh)
         return reports
 

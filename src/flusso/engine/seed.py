@@ -125,7 +125,7 @@ class Seeder:
     def _attempt(self, turn: Sequence[BlockRange]) -> tuple[int, Totals]:
         frame = self.spark.range(1, numPartitions=1)
         turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, self._progress[turn[0].index].turns))
-        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn, turn_s), tasks.REPORT_DDL))
+        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn, turn_s), tasks.REPORT_TYPE))
         return report.done, settle_reports(report.reports, self.spec, self.skips, self.emit)
 
     def _finish(self, index: str, done: int, totals: Totals) -> None:

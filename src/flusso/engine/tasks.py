@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
 from flusso.builder.read import BlockRange, read_documents, read_range
 from flusso.builder.resolve import resolve, truncated_roots
@@ -26,8 +27,9 @@ from flusso.engine.writer import Writer
 from flusso.errors import FlussoError, from_text, to_line
 from flusso.postgres.version import emit_version
 
-REPORT_DDL = "report binary"
-ID_DDL = "index_name string, key array<string>"
+# Given as they are and not as text, which Spark would have the JVM parse for every batch.
+REPORT_TYPE = StructType([StructField("report", BinaryType())])
+ID_TYPE = StructType([StructField("index_name", StringType()), StructField("key", ArrayType(StringType()))])
 _REPORT_SCHEMA = pa.schema([("report", pa.binary())])
 _ID_SCHEMA = pa.schema([("index_name", pa.string()), ("key", pa.list_(pa.string()))])
 _FAILURE = "\x00"
@@ -162,7 +164,9 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> 
 
 
 def _resolve(spec: WorkSpec, batches: Batches) -> Iterator[DocumentId]:
-    changes: list[Change] = [change for batch in batches for change in wire.changes_of(batch)]
+    changes: list[Change] = [
+        change for batch in batches for payload in batch.column(0) for change in wire.decode(payload.as_py())
+    ]
     plans = list(spec.plans.values())
     yield from resolve(work.connection(spec.dsn), plans, changes, spec.watched)
     for index in sorted(truncated_roots(plans, changes)):
