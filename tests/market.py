@@ -56,6 +56,24 @@ fields:
     foreign_key: user_id
     filters:
       - { column: status, op: eq, value: paid }
+  - avg: meanTotal
+    table: orders
+    column: total
+    foreign_key: user_id
+  - max: newestOrder
+    table: orders
+    column: id
+    value_type: integer
+    foreign_key: user_id
+    filters:
+      - { column: status, op: in, value: [paid, open] }
+  - ids: tagIds
+    table: tags
+    element_type: integer
+    distinct: true
+    through: { table: user_tags, left_key: user_id, right_key: tag_id }
+  - constant: source
+    value: { name: market, version: 1 }
   - has_many: orders
     table: orders
     primary_key: id
@@ -142,6 +160,10 @@ def expected_documents(database: Database) -> dict[str, dict[str, Any]]:
             "email": email and email.lower(),
             "orderCount": len(orders[id_]),
             "spent": _sum(order["total"] for order in orders[id_] if order["status"] == "paid"),
+            "meanTotal": _mean([order["total"] for order in orders[id_]]),
+            "newestOrder": max((order["id"] for order in orders[id_]), default=None),
+            "tagIds": [tag for user, tag in rows["user_tags"] if user == id_ and tag in tags],
+            "source": {"name": "market", "version": 1},
             "orders": orders[id_],
             "tags": tagged[id_],
         }
@@ -153,6 +175,12 @@ def expected_documents(database: Database) -> dict[str, dict[str, Any]]:
 def parse_document(body: bytes) -> Any:
     """Read a stored document with its numbers exact."""
     return json.loads(body, parse_float=Decimal)
+
+
+def _mean(values: list[Any]) -> Decimal | None:
+    """What Postgres makes of it: sixteen digits or more, here without the zeros at the end."""
+    known = [value for value in values if value is not None]
+    return (sum(known, Decimal(0)) / len(known)).quantize(Decimal(10) ** -16).normalize() if known else None
 
 
 def _sum(values: Any) -> Decimal | None:

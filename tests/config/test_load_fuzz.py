@@ -23,6 +23,17 @@ type = "postgres"
 connection_url = { host = "db", port = 5432, user = "me", password = "hunter2", database = "shop" }
 slot = "shop"
 replica_identity = "check"
+ssl_mode = "require"
+ssl_root_cert = "/etc/root.pem"
+ssl_sni_hostname = "db.example"
+manage_replica_identity = false
+
+[server]
+public_address = "127.0.0.1:9464"
+
+[stream]
+type = "channel"
+capacity = 10
 
 [spark]
 master = "local[2]"
@@ -31,6 +42,7 @@ conf = { "spark.ui.enabled" = false, "spark.hadoop.fs.s3a.secret.key" = "hunter2
 [batch]
 max_changes = 1000
 seed_range_mb = 1.5
+max_delay_ms = 50
 
 [sinks.main]
 type = "opensearch"

@@ -228,5 +228,8 @@ def test_a_map_has_room_for_many_keys() -> None:
 
 
 def test_text_field_names_are_the_fields_with_words_each_once() -> None:
-    expected = ("text", "identifier", "keyword", "state", "bare_state", "name", "comment")
+    expected = (
+        *("text", "identifier", "keyword", "state", "bare_state", "name", "comment"),
+        *("best_label", "titles", "words"),
+    )
     assert text_field_names(EVERYTHING) == expected

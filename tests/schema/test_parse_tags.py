@@ -142,6 +142,10 @@ def test_a_key_that_is_null_counts_as_absent() -> None:
     )
     assert isinstance(found, Join)
     assert (found.filters, found.order_by, found.limit) == ((), (), None)
+    bare = parse_schema(
+        "version: 1\ntable: t\nprimary_key:\nfilters: ~\nsoft_delete:\nfields: [{text: a}]", file="f"
+    )
+    assert bare == parse_schema("version: 1\ntable: t\nfields: [{text: a}]", file="f")
 
 
 def test_an_enum_without_variants_is_a_plain_keyword() -> None:

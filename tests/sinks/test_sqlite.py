@@ -179,6 +179,13 @@ def test_what_was_acknowledged_is_there_after_kill_9(sink: SqliteSink, path: Pat
     check.close()
 
 
+def test_text_is_gathered_from_all_keys_of_a_map() -> None:
+    body = b'{"titles":{"en":"a","it":["b","c"]},"other":{"en":"x"}}'
+    assert text_of(body, {"titles"}).split("\n") == ["a", "b", "c"]
+    deep = b'{"other":%s1%s,"titles":{"en":"a","it":["b"]}}' % (b"[" * 5000, b"]" * 5000)
+    assert text_of(deep, {"titles"}).split("\n") == ["a", "b"]
+
+
 def test_text_is_gathered_from_named_keys_at_any_depth() -> None:
     body = b'{"title":"a","x":"no","rows":[{"title":"b","in":{"title":["c",["d"],{"title":"e"}]}}],"k":"f"}'
     assert text_of(body, {"title", "k"}).split("\n") == ["a", "b", "c", "d", "e", "f"]

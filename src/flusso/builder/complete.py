@@ -39,15 +39,20 @@ def _complete_field(item: Field, table: TableName, catalog: Catalog) -> Field:
             fields=_complete_fields(item.fields, item.table, catalog),
         )
     if isinstance(item, Aggregate):
-        return replace(item, primary_key=_key(item.table, item.primary_key, catalog))
-    if isinstance(item, Scalar) and item.kind is ScalarKind.TIMESTAMP and _is_time(item, table, catalog):
-        return replace(item, options={"type": "keyword", **item.options})
-    return item
+        item = replace(item, primary_key=_key(item.table, item.primary_key, catalog))
+        is_time = item.value_type is ScalarKind.TIMESTAMP and _is_time(item.column, item.table, catalog)
+    else:
+        is_time = (
+            isinstance(item, Scalar)
+            and item.kind is ScalarKind.TIMESTAMP
+            and _is_time(item.column, table, catalog)
+        )
+    return replace(item, options={"type": "keyword", **item.options}) if is_time else item
 
 
-def _is_time(item: Scalar, table: TableName, catalog: Catalog) -> bool:
+def _is_time(name: str | None, table: TableName, catalog: Catalog) -> bool:
     found = catalog.get(table)
-    column = found.columns.get(item.column) if found else None
+    column = found.columns.get(name or "") if found else None
     return column is not None and column.base in _TIMES
 
 

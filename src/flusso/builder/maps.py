@@ -14,6 +14,7 @@ from flusso.schema.model import NUMBER_KINDS, TEXT_KINDS, Map, ScalarKind
 
 MAP_TYPES = frozenset({"json", "jsonb", "hstore"})
 
+_NULL = "'null'"
 _MAX_KEY_BYTES = 512
 _MAX_NUMBER = 400
 """Characters; a search server reads no number of a thousand digits, and a double has 309 before the point."""
@@ -22,12 +23,8 @@ _MAX_NUMBER = 400
 def map_value(item: Map, level: Level) -> str:
     """Give the expression of a map."""
     column, name = level.column(item.column)
-    entries = (
-        "string_agg(to_json(e.key)::text || ':' || "
-        f"case jsonb_typeof(e.value) when 'array' then {_list(item.values)}"
-        f" else {_single('e.value', item.values)} end"
-        """, ',' order by e.key collate "C")"""
-    )
+    value = _value("e.value", item.values, _list(item.values))
+    entries = f"""string_agg(to_json(e.key)::text || ':' || {value}, ',' order by e.key collate "C")"""
     return (
         f"(select (select ('{{' || coalesce({entries}, '') || '}}')::json from jsonb_each(m.j) as e"
         f" where btrim(e.key) <> '' and strpos(e.key, '.') = 0 and octet_length(e.key) <= {_MAX_KEY_BYTES})"
@@ -37,24 +34,24 @@ def map_value(item: Map, level: Level) -> str:
 
 def _list(kind: ScalarKind) -> str:
     return (
-        f"(select '[' || coalesce(string_agg({_single('i.v', kind)}, ',' order by i.n), '') || ']'"
+        f"(select '[' || coalesce(string_agg({_value('i.v', kind, _NULL)}, ',' order by i.n), '') || ']'"
         " from jsonb_array_elements(e.value) with ordinality as i(v, n))"
     )
 
 
-def _single(value: str, kind: ScalarKind) -> str:
-    """Give the JSON text of one value, `null` for a kind of value that the field never takes."""
+def _value(value: str, kind: ScalarKind, of_list: str) -> str:
+    """Give the JSON text of one value, `null` for a type of value that the kind never is."""
     text = f"{value}::text"
-    number = f"case when length({text}) <= {_MAX_NUMBER} then {text} else 'null' end"
+    short = f"case when length({text}) <= {_MAX_NUMBER} then {text} else {_NULL} end"
+    word = f"case when {value} #>> '{{}}' in ('true', 'false') then {text} else {_NULL} end"
     is_word = kind in TEXT_KINDS or kind is ScalarKind.UUID
-    cases = ["when 'null' then 'null'", "when 'array' then 'null'", "when 'object' then 'null'"]
-    if kind is ScalarKind.BOOLEAN:
-        word = f"case when {value} #>> '{{}}' in ('true', 'false') then {text} else 'null' end"
-        cases += ["when 'number' then 'null'", f"when 'string' then {word}"]
-    else:
-        cases.append(f"when 'number' then {number}")
-        if not is_word:
-            cases.append("when 'boolean' then 'null'")
-    if kind in NUMBER_KINDS:
-        cases.append(f"when 'string' then {number}")
-    return f"case jsonb_typeof({value}) {' '.join(cases)} else {text} end"
+    is_flag = kind is ScalarKind.BOOLEAN
+    cases = {
+        "array": of_list,
+        "object": _NULL,
+        "number": _NULL if is_flag else short,
+        "boolean": text if is_word or is_flag else _NULL,
+        "string": word if is_flag else short if kind in NUMBER_KINDS else text,
+    }
+    written = " ".join(f"when '{name}' then {case}" for name, case in cases.items())
+    return f"case jsonb_typeof({value}) {written} else {_NULL} end"

@@ -15,10 +15,9 @@ from flusso.catalog import Column
 from flusso.postgres.json_text import as_jsonb
 from flusso.schema.model import Geo
 
-_NUMBER = r"[-+]?(?:[0-9]{1,30}[.]?[0-9]{0,60}|[.][0-9]{1,60})(?:[eE][-+]?[0-9]{1,3})?"
-_ALONE = f"'^ *{_NUMBER} *$'"
-_PAIR = f"'^ *({_NUMBER}) *, *({_NUMBER}) *$'"
-_WELL_KNOWN = f"'^ *point *[(] *({_NUMBER}) +({_NUMBER}) *[)] *$'"
+_NUMBER = "([-+]?(?:[0-9]{1,30}[.]?[0-9]{0,60}|[.][0-9]{1,60})(?:[eE][-+]?[0-9]{1,3})?)"
+_PAIR = f"'^ *{_NUMBER} *, *{_NUMBER} *$'"
+_WELL_KNOWN = f"'^ *point *[(] *{_NUMBER} +{_NUMBER} *[)] *$'"
 _WHOLE_TEXT = "j.v #>> '{}'"
 _FLOATS = ("float4", "float8")
 _WHOLE = ("int2", "int4", "int8")
@@ -32,9 +31,7 @@ COORDINATE_TYPES = frozenset({*_WHOLE, *_FLOATS, "numeric", "text", "varchar", "
 def point_value(item: Geo, level: Level) -> str:
     """Give the expression of a point."""
     if item.lat:
-        pairs = [level.column(item.lat), level.column(item.lon)]
-        lat, lon = (_coordinate(column, name) for column, name in pairs)
-        return _checked(f"select {lat} as lat, {lon} as lon")
+        return _of_pair(*level.column(item.lat), *level.column(item.lon))
     column, name = level.column(item.column)
     match column.base:
         case "point":
@@ -44,7 +41,7 @@ def point_value(item: Geo, level: Level) -> str:
         case "geometry" | "geography":
             return _of_postgis(column, name)
         case _:
-            return _of_texts(f"select {_texts(f'{name}::text')}")
+            return _of_text(_turned(f"{name}::text"))
 
 
 def _checked(pair: str) -> str:
@@ -55,44 +52,37 @@ def _checked(pair: str) -> str:
     )
 
 
-def _coordinate(column: Column, name: str) -> str:
-    if column.base in _WHOLE or column.base in _FLOATS:
-        return name
-    if column.base == "numeric":
-        return _shortened(name)
-    return _number(f"{name}::text")
+def _of_pair(lat: Column, lat_name: str, lon: Column, lon_name: str) -> str:
+    if not {lat.base, lon.base} <= {*_WHOLE, *_FLOATS, "numeric"}:
+        return _of_text(f"{lat_name}::text || ',' || {lon_name}::text")
+    return _checked(f"select {_shortened(lat, lat_name)} as lat, {_shortened(lon, lon_name)} as lon")
 
 
-def _shortened(numeric: str) -> str:
+def _shortened(column: Column, name: str) -> str:
     """Cut a numeric to a nanometre: it may have more digits than a search server reads."""
-    return f"trim_scale(round({numeric}, 15))"
+    return f"trim_scale(round({name}, 15))" if column.base == "numeric" else name
 
 
-def _number(text: str) -> str:
-    return f"case when {text} ~ {_ALONE} then {_shortened(f'{text}::numeric')} end"
+def _of_text(text: str) -> str:
+    """Make the point of a text `lat,lon`."""
+    lat, lon = (f"trim_scale(round(t.m[{n}]::numeric, 15))" for n in (1, 2))
+    found = f"select regexp_match({text}, {_PAIR}) as m"
+    return _checked(f"select {lat} as lat, {lon} as lon from ({found}) as t")
 
 
-def _of_texts(texts: str) -> str:
-    """Make the point of a select that gives the two coordinates as texts, `a` for lat and `o` for lon."""
-    return _checked(f"select {_number('g.a')} as lat, {_number('g.o')} as lon from ({texts}) as g")
-
-
-def _texts(text: str) -> str:
-    pair, known = f"regexp_match({text}, {_PAIR})", f"regexp_match({text}, {_WELL_KNOWN}, 'i')"
-    return f"coalesce(({pair})[1], ({known})[2]) as a, coalesce(({pair})[2], ({known})[1]) as o"
+def _turned(text: str) -> str:
+    """Write `POINT(lon lat)` as `lat,lon`; any other text stays."""
+    return f"regexp_replace({text}, {_WELL_KNOWN}, E'\\\\2,\\\\1', 'i')"
 
 
 def _of_json(document: str) -> str:
-    coordinates = "coalesce(j.v -> 'coordinates', j.v)"
-    return _of_texts(
-        "select case jsonb_typeof(j.v)"
-        f" when 'string' then q.a when 'object' then coalesce(j.v ->> 'lat', {coordinates} ->> 1)"
-        " else j.v ->> 1 end as a,"
-        f" case jsonb_typeof(j.v)"
-        f" when 'string' then q.o when 'object' then coalesce(j.v ->> 'lon', {coordinates} ->> 0)"
-        " else j.v ->> 0 end as o"
-        f" from (select {document} as v) as j, lateral (select {_texts(_WHOLE_TEXT)}) as q"
+    text = (
+        f"case jsonb_typeof(j.v) when 'string' then {_turned(_WHOLE_TEXT)}"
+        " when 'array' then (j.v ->> 1) || ',' || (j.v ->> 0)"
+        " when 'object' then coalesce((j.v ->> 'lat') || ',' || (j.v ->> 'lon'),"
+        " (j.v #>> '{coordinates,1}') || ',' || (j.v #>> '{coordinates,0}')) end"
     )
+    return _of_text(f"(select {text} from (select {document} as v) as j)")
 
 
 def _of_postgis(column: Column, name: str) -> str:

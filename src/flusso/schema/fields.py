@@ -25,7 +25,7 @@ from flusso.schema.rules import (
     read_field_name,
     refused,
 )
-from flusso.schema.section import Section
+from flusso.schema.section import Section, without_nulls
 
 _MAX_LIMIT = 2**31 - 1
 _NULLABLE = ("value", "default")
@@ -57,7 +57,8 @@ def _field(node: Node, problems: Problems, level: Level) -> Field | None:
     tag = _tag(node, problems)
     if tag is None:
         return None
-    section = Section(_without_nulls(node, tag), problems, carried(tag), refused(tag))
+    optional = carried(tag) - {tag, *_NULLABLE}
+    section = Section(without_nulls(node, optional), problems, carried(tag), refused(tag))
     name_node = section.get(tag)
     assert name_node is not None
     name = read_field_name(name_node, problems, is_root=level.is_root)
@@ -70,13 +71,6 @@ def _field(node: Node, problems: Problems, level: Level) -> Field | None:
         return read_aggregate(section, AggregateKind(tag), name, level)
     fields = read_fields(section, replace(level, is_root=False))
     return Group(name, fields, section.mapping("options"))
-
-
-def _without_nulls(node: Node, tag: str) -> Node:
-    assert isinstance(node.value, dict)
-    dropped = carried(tag) - {tag, *_NULLABLE}
-    kept = {key: item for key, item in node.value.items() if item.value is not None or key not in dropped}
-    return replace(node, value=kept)
 
 
 def _tag(node: Node, problems: Problems) -> str | None:

@@ -29,6 +29,7 @@ from flusso.schema.section import MAX_NAME_BYTES
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The newest that both the usual YAML and the usual TOML plugins of editors read."""
 
+_ROOT_NEEDED = ("version", "table", "fields")
 _TEXT: dict[str, Json] = {"type": "string", "pattern": r"\S"}
 _NAME: dict[str, Json] = {"$ref": "#/definitions/name"}
 _COLUMNS: dict[str, Json] = {"$ref": "#/definitions/columns"}
@@ -56,8 +57,12 @@ def index_schema() -> dict[str, Json]:
         "title": "*.schema.yml",
         "description": "What a document of an index is made of: a root table, its columns and relations.",
         "definitions": _definitions(),
-        **closed({key: values[key] for key in KEYS}, ["version", "table", "fields"]),
+        **closed({key: _root_value(values[key], key) for key in KEYS}, _ROOT_NEEDED),
     }
+
+
+def _root_value(value: Json, key: str) -> Json:
+    return value if key in _ROOT_NEEDED else {"anyOf": [value, {"type": "null"}]}
 
 
 def _definitions() -> dict[str, Json]:

@@ -39,6 +39,7 @@ _DEFAULT_NESTED_LIMIT = 50
 _ROOM_OF_A_MAP = 10_000
 """Fields, subfields included, that the keys of one map may become before the server refuses more."""
 _MAX_LONG = 2**63
+_WORD_TYPES = ("text", "match_only_text", "search_as_you_type", "keyword", "wildcard")
 
 _PLAIN_TYPES = {
     ScalarKind.BOOLEAN: "boolean",
@@ -87,10 +88,22 @@ def index_mapping(
 
 def text_field_names(schema: IndexSchema) -> tuple[str, ...]:
     """Name the fields that hold words, at any depth, each once, in the order of the schema."""
-    names = [
-        each.name for each in walk(schema.fields) if isinstance(each, Scalar) and each.kind in TEXT_KINDS
-    ]
+    names = [each.name for each in walk(schema.fields) if _has_words(each)]
     return tuple(dict.fromkeys(names))
+
+
+def _has_words(item: Field) -> bool:
+    match item:
+        case Scalar():
+            return item.kind in TEXT_KINDS
+        case Map():
+            return item.values in TEXT_KINDS
+        case Custom():
+            return item.opensearch in _WORD_TYPES
+        case Aggregate():
+            return item.value_type in TEXT_KINDS
+        case _:
+            return False
 
 
 def _properties(fields: tuple[Field, ...], choices: _Choices, path: str) -> dict[str, Json]:

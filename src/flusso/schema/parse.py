@@ -13,12 +13,13 @@ from flusso.schema.fields import read_fields
 from flusso.schema.model import IndexSchema, Json
 from flusso.schema.node import Node, Problems
 from flusso.schema.related import Level, read_table
-from flusso.schema.section import Section, to_node
+from flusso.schema.section import Section, to_node, without_nulls
 from flusso.schema.yaml_nodes import read_yaml
 
 VERSION = 1
 DEFAULT_SCHEMA = "public"
 KEYS = ("version", "table", "schema", "primary_key", "fields", "filters", "soft_delete")
+_OPTIONAL = ("schema", "primary_key", "filters", "soft_delete")
 _REFUSED = {"doc_id": "doc_id is not supported: the id of a document is the primary key of its row"}
 
 
@@ -41,7 +42,7 @@ def _checked(node: Node | None, problems: Problems) -> IndexSchema:
 
 
 def _root(node: Node, problems: Problems) -> IndexSchema:
-    section = Section(node, problems, KEYS, _REFUSED)
+    section = Section(without_nulls(node, _OPTIONAL), problems, KEYS, _REFUSED)
     section.need("version", "table")
     _check_version(section)
     table = read_table(section, DEFAULT_SCHEMA)

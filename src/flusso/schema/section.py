@@ -7,6 +7,7 @@ wrong, and notes the problem, so that the reader goes on and finds the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import TypeVar, cast
 
@@ -182,6 +183,14 @@ class Section:
 def _refusal(reason: str) -> Code:
     """Tell what will come from what belongs elsewhere."""
     return Code.UNSUPPORTED if "not supported" in reason else Code.MISPLACED_KEY
+
+
+def without_nulls(node: Node, keys: Collection[str]) -> Node:
+    """Leave out the keys among these that are null: they count as absent."""
+    if not isinstance(node.value, dict):
+        return node
+    kept = {key: item for key, item in node.value.items() if item.value is not None or key not in keys}
+    return replace(node, value=kept)
 
 
 def read_text(item: Node, problems: Problems) -> str | None:

@@ -18,7 +18,7 @@ _MAX_WORDS = 64
 
 
 def text_of(body: bytes, fields: Collection[str]) -> str:
-    """Gather the strings under the named keys, at any depth, elements of arrays included.
+    """Gather the strings under the named keys, at any depth, those within their arrays and maps included.
 
     Raises ValueError for what is not JSON.
     """
@@ -34,32 +34,34 @@ def _gather(value: object, is_covered: bool, fields: Collection[str], found: lis
     if type(value) is dict:
         for key, member in value.items():
             if type(member) is str:
-                if key in fields:
+                if is_covered or key in fields:
                     found.append(member)
             elif type(member) is list or type(member) is dict:
-                _gather(member, key in fields, fields, found)
+                _gather(member, is_covered or key in fields, fields, found)
     elif type(value) is list:
         for element in value:
             if type(element) is str:
                 if is_covered:
                     found.append(element)
             elif type(element) is list or type(element) is dict:
-                _gather(element, is_covered, fields, found)
+                # A map has no objects in its lists: this is a row of a join.
+                _gather(element, is_covered and type(element) is list, fields, found)
 
 
 def _gather_deep(text: str, fields: Collection[str]) -> list[str]:
     """Gather the same from JSON that is nested too deep to be decoded."""
     found: list[str] = []
-    covers: list[bool | None] = []
-    """For each open array whether its elements count, None for an object."""
+    opened: list[tuple[str, bool]] = [("", False)]
+    """The sign of each open array or object, and whether all strings within count."""
     key = last = ""
     for token in tokens(text):
         sign = token[0]
-        is_covered = key in fields if not covers or covers[-1] is None else covers[-1]
+        outer, is_covered = opened[-1]
+        is_covered = is_covered or (outer == "{" and key in fields)
         if sign in "{[":
-            covers.append(is_covered if sign == "[" else None)
+            opened.append((sign, is_covered and not (sign == "{" and outer == "[")))
         elif sign in "}]":
-            covers.pop()
+            opened.pop()
         elif sign == ":":
             key = str(json.loads(last))
             found.pop()  # that was no value but a name
