@@ -24,7 +24,7 @@ ANY_TYPE = "any type, as its text"
 JSON_VALUES = {
     "an object with the same key twice": '{"a":1,"a":2}',
     "a number of more than 1,000 digits": "1" * 1001,
-    "arrays directly within arrays, more than 20": "[" * 21 + "]" * 21,
+    "arrays directly within arrays, more than 20 with those of the relations around": "[" * 21 + "]" * 21,
     "anything nested so that the document has more than 1,000 levels": '{"a":' * 1000 + "1" + "}" * 1000,
     "a key of more than 50,000 characters": '{"' + "k" * 50_001 + '":1}',
 }

@@ -62,6 +62,12 @@ def test_a_value_that_servers_take_stays(value: str) -> None:
     assert mend(f'{{"name":"x","j":{value}}}'.encode(), FIELDS) is None
 
 
+def test_the_array_of_a_relation_counts_among_arrays_around_arrays() -> None:
+    body = b'{"many":[{"j":%s}]}'
+    assert mend(body % (b"[" * 19 + b"]" * 19), FIELDS) is None
+    assert mend(body % (b"[" * 20 + b"]" * 20), FIELDS) is not None
+
+
 def test_every_row_of_a_relation_is_looked_at_and_nothing_else_changes() -> None:
     body = b'{"n":1.00,"many":[{"j":[1]},{"j":{"a":1,"a":2}},{"j":null}],"one":{"j":{"b":1,"b":1},"n": 2}}'
     assert mend(body, FIELDS) == (

@@ -15,6 +15,7 @@ from flusso.builder.paths import BlindLink, Hop, Path, find_blind_links, find_pa
 from flusso.builder.statement import Statement, documents_by_keys, documents_by_range
 from flusso.catalog import Catalog, TableName
 from flusso.change import WatchedTable
+from flusso.diagnostic import Code, Diagnostic
 from flusso.errors import SchemaError
 from flusso.postgres.identifiers import quote_table
 from flusso.schema.model import IndexSchema, tables_of
@@ -28,6 +29,7 @@ __all__ = [
     "blind_links",
     "compile_index",
     "find_problems",
+    "find_shared_rows",
     "watched_tables",
     "without_partitions",
 ]
@@ -88,25 +90,24 @@ def watched_tables(plans: Collection[IndexPlan]) -> tuple[WatchedTable, ...]:
     for plan in plans:
         for path in plan.paths:
             links.setdefault(path.table, set()).update(path.columns)
-    watched = tuple(
+    return tuple(
         WatchedTable(table, (*path.key, *sorted(links[table] - set(path.key))), path.partitions)
         for table, path in sorted(paths.items(), key=lambda item: item[0])
     )
-    _check_apart(watched)
-    return watched
 
 
-def _check_apart(watched: Iterable[WatchedTable]) -> None:
-    """Refuse tables that share rows: a change comes under one name, and can be one table's only."""
+def find_shared_rows(watched: Iterable[WatchedTable]) -> list[Diagnostic]:
+    """List tables that hold rows of two: a change comes under one name, and can be one table's only."""
+    found: list[Diagnostic] = []
     owners: dict[TableName, TableName] = {}
     for table in watched:
         for name in (table.name, *(table.partitions or ())):
             owner = owners.setdefault(name, table.name)
             if owner != table.name:
-                raise SchemaError(
-                    f"{name} holds rows of {owner} and of {table.name}, and both are read",
-                    hint="name the partitioned table in all places, with a filter where only a part is meant",
-                )
+                message = f"{name} holds rows of {owner} and of {table.name}, and both are read"
+                hint = "name the partitioned table in all places, with a filter where only a part is meant"
+                found.append(Diagnostic(Code.UNFOLLOWABLE_TABLE, message, hint))
+    return found
 
 
 def blind_links(plans: Iterable[IndexPlan], catalog: Catalog) -> list[BlindLink]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flusso.builder.check.database import check_schemas
-from flusso.builder.plan import IndexPlan, blind_links, watched_tables
+from flusso.builder.plan import IndexPlan, blind_links, find_shared_rows, watched_tables
 from flusso.capture.prerequisites import inspect_prerequisites
 from flusso.capture.publication import inspect_publication
 from flusso.catalog import Catalog
@@ -37,7 +37,9 @@ def examine(conn: Connection, spec: PipelineSpec) -> Examined:
     catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
     checked = check_schemas(conn, {index.name: index.schema for index in spec.indexes}, catalog)
     findings += checked.findings
-    columns = {table.name: table.columns for table in watched_tables(checked.plans)}
+    watched = watched_tables(checked.plans)
+    findings += find_shared_rows(watched)
+    columns = {table.name: table.columns for table in watched}
     findings += inspect_publication(
         conn, spec.publication, list(columns), manage=spec.manage_publication, columns=columns
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from flusso.sinks.search.rawjson import elements, members
@@ -17,7 +18,7 @@ from flusso.sinks.tokens import tokens
 
 MAX_DEPTH = 1000
 MAX_ARRAYS = 20
-"""Arrays directly within arrays. Only a field's value itself is taken apart so, not what is in an object."""
+"""Arrays around arrays, with those of relations that the field is in; what is in an object does not count."""
 MAX_DIGITS = 1000
 MAX_NAME = 50_000
 
@@ -41,29 +42,38 @@ def mend(body: bytes, fields: Fields) -> bytes | None:
     text = body.decode()
     parts: list[str] = []
     at = 0
-    for start, end, depth in _values(text, 0, fields, 1):
-        if _is_unfit(text[start:end], depth):
+    for start, end, place in _values(text, 0, fields, _Place(1, 0)):
+        if _is_unfit(text[start:end], place):
             parts += (text[at:start], json.dumps(text[start:end], ensure_ascii=False))
             at = end
     return "".join([*parts, text[at:]]).encode() if parts else None
 
 
-def _values(text: str, start: int, fields: Fields, depth: int) -> Iterator[tuple[int, int, int]]:
-    """Give where the values of the fields are in the object at `start`, and how deep, in order."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a value stands in its document: how many objects and arrays it is in, how many of them arrays."""
+
+    depth: int
+    arrays: int
+
+
+def _values(text: str, start: int, fields: Fields, place: _Place) -> Iterator[tuple[int, int, _Place]]:
+    """Give where the values of the fields are in the object at `start`, in order."""
     for name, (begin, end) in members(text, start).items():
         below = fields.get(name, {})
         if below is None:
-            yield begin, end, depth
+            yield begin, end, place
         elif below and text[begin] == "{":
-            yield from _values(text, begin, below, depth + 1)
+            yield from _values(text, begin, below, _Place(place.depth + 1, place.arrays))
         elif below and text[begin] == "[":
             for element in elements(text, begin):
                 if text[element] == "{":
-                    yield from _values(text, element, below, depth + 2)
+                    inner = _Place(place.depth + 2, place.arrays + 1)
+                    yield from _values(text, element, below, inner)
 
 
-def _is_unfit(text: str, depth: int) -> bool:
-    """Tell whether a server refuses the value, which stands at this depth of its document."""
+def _is_unfit(text: str, place: _Place) -> bool:
+    """Tell whether a server refuses the value."""
     opened: list[set[str] | None] = []
     """The names of each object that is open, None for an array."""
     last = ""
@@ -71,8 +81,8 @@ def _is_unfit(text: str, depth: int) -> bool:
         sign = token[0]
         if sign in "{[":
             opened.append(set() if sign == "{" else None)
-            is_array = sign == "[" and len(opened) > MAX_ARRAYS and all(names is None for names in opened)
-            if is_array or depth + len(opened) > MAX_DEPTH:
+            is_deep_array = place.arrays + len(opened) > MAX_ARRAYS and not any(map(_is_object, opened))
+            if is_deep_array or place.depth + len(opened) > MAX_DEPTH:
                 return True
         elif sign in "}]":
             opened.pop()
@@ -87,3 +97,7 @@ def _is_unfit(text: str, depth: int) -> bool:
             return True
         last = sign
     return False
+
+
+def _is_object(names: set[str] | None) -> bool:
+    return names is not None
