@@ -247,3 +247,62 @@ def test_the_facts_come_as_json(call: Call, database18: Database) -> None:
         "index": "things",
         "files": ["flusso.toml", "things.schema.yml"],
     }
+
+
+def test_a_partitioned_table_may_be_the_root_and_a_relation(call: Call, database: Database) -> None:
+    database.execute(
+        """
+        create table days (id int, day date, note text, primary key (id, day)) partition by range (day);
+        create table days_24 partition of days for values from ('2024-01-01') to ('2025-01-01');
+        create table notes (
+          id int primary key, day_id int, day date, foreign key (day_id, day) references days);
+        insert into days values (1, '2024-02-29', 'leap');
+        insert into notes values (7, 1, '2024-02-29');
+        """
+    )
+    assert call(database, "init", "--table", "days").exit_code == 0
+    _passes(call, database)
+    assert _document(call, database, "days") == {
+        "id": 1,
+        "day": "2024-02-29",
+        "note": "leap",
+        "notes": [{"id": 7}],
+        "notes_count": 1,
+    }
+    assert call(database, "init", "--table", "notes", "--force").exit_code == 0
+    _passes(call, database)
+    assert _document(call, database, "notes")["days"]["note"] == "leap"
+
+
+def test_tables_that_the_role_may_not_read_are_left_out(call: Call, database18: Database) -> None:
+    database18.execute(
+        """
+        create table open (id int primary key, closed_id int);
+        create table closed (id int primary key);
+        alter table open add foreign key (closed_id) references closed;
+        create role reader login replication;
+        grant select on open to reader;
+        insert into open values (1, null)
+        """
+    )
+    try:
+        url = database18.dsn.text.replace("user=flusso", "user=reader")
+        assert call(database18, "init", "--table", "open", "--url", url).exit_code == 0
+        error = call(database18, "init", "--table", "closed", "--url", url, "--force").exception
+        assert "may not be read by this role" in str(error)
+        schema = parse_schema(Path("open.schema.yml").read_text(), file="f")
+        assert [item.name for item in schema.fields] == ["id", "closed_id"]
+    finally:
+        database18.execute("drop owned by reader; drop role reader")
+
+
+@pytest.mark.parametrize(
+    ("table", "index"), [("Order Items", "order_items"), ("_x", "x"), ("ÄB!", "äb"), ("???", "documents")]
+)
+def test_the_index_gets_a_legal_name_like_that_of_the_table(
+    call: Call, database18: Database, table: str, index: str
+) -> None:
+    database18.execute(f'create table "{table}" (id int primary key)')
+    done = call(database18, "init", "--table", table, "--format", "json")
+    assert json.loads(done.stdout)["index"] == index
+    _passes(call, database18)
