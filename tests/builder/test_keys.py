@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from declared import has_many, root, scalar
+from declared import belongs_to, compiled, has_many, root, scalar
 from follower import Follower, following
 
+from citext import CITEXT
 from fix_postgres import Database
 from flusso.document import id_text
+from flusso.errors import SchemaError
 from flusso.schema.model import IndexSchema
 from typematrix import MADE
 
@@ -203,6 +205,15 @@ def test_references_of_another_type_lead_to_their_documents(database: Database) 
         for sql, ids in MIXED_CHANGES.items():
             assert {id_ for _, id_ in follower.apply(sql)} == ids, sql
             assert follower.documents == follower.seed(), sql
+
+
+def test_a_plain_reference_to_a_key_of_an_extension_is_refused(database18: Database) -> None:
+    database18.execute(CITEXT)
+    database18.execute("create table langs (code citext primary key, note text)")
+    database18.execute("create table books (id int primary key, lang varchar(9))")
+    schema = root("books", belongs_to("lang", "langs", ("lang",), scalar("note")))
+    with pytest.raises(SchemaError, match="cannot be compared with"):
+        compiled(database18, schema)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ _FITTING: dict[ScalarKind, tuple[str, ...]] = {
 }
 _FAMILIES = (
     NUMBERS,
-    ("text", "varchar", "bpchar", "name", "citext"),
+    ("text", "varchar", "bpchar", "name"),
     ("timestamp", "timestamptz", "date"),
 )
 
@@ -40,7 +40,11 @@ def fitting_kinds(column: Column) -> list[ScalarKind]:
 
 
 def are_comparable(one: Column, two: Column) -> bool:
-    """Say whether a reference can be compared with the key it refers to."""
+    """Say whether a reference can be compared with the key it refers to, and found from it.
+
+    What an extension compares in its own way, as citext does, has to be that type on both sides: with a text
+    beside it Postgres compares texts, and no index on it would serve.
+    """
     if one.type == two.type:
         return True
     return one.is_array == two.is_array and any(one.base in f and two.base in f for f in _FAMILIES)
