@@ -116,6 +116,7 @@ class Sizes:
     changes: int = 2_000_000
     capture_changes: int = 300_000
     capture_rounds: int = 5
+    seeds: int = 3
     transaction: int = 50_000
     transactions: int = 3
     warm_up: int = 60
@@ -125,7 +126,7 @@ class Sizes:
 
 
 QUICK = Sizes(
-    users=10_000, changes=50_000, capture_changes=30_000, capture_rounds=2, transaction=5_000,
+    users=10_000, changes=50_000, capture_changes=30_000, capture_rounds=2, seeds=1, transaction=5_000,
     transactions=1, warm_up=15, samples=30, idle_s=10.0, idles=1,
 )  # fmt: skip
 

@@ -66,6 +66,8 @@ class Column:
     is_generated: bool = False
     operators: str = ""
     """The schema, quoted, that the operators of the type lie in; empty for Postgres's own."""
+    is_short: bool = False
+    """Of a numeric: declared so narrow that each of its numbers is one that an index takes."""
 
 
 @dataclass(frozen=True, slots=True)

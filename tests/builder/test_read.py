@@ -85,19 +85,20 @@ def test_an_empty_table_is_one_open_range(database: Database) -> None:
         assert list(read_range(conn, plan, BlockRange("things", 0, None))) == []
 
 
-def test_a_range_comes_in_pieces_of_the_size_asked_for(database: Database) -> None:
-    _fill(database, 250)
+def test_a_range_comes_a_few_first_and_then_in_pieces_of_a_size_in_bytes(database: Database) -> None:
+    _fill(database, 50)
+    database.execute("update things set name = repeat('x', 40000)")
     plan = compiled(database, THINGS)
     with database.connect() as conn:
-        sizes = [len(batch) for batch in read_range(conn, plan, BlockRange("things", 0, None), fetch=100)]
-    assert sizes == [100, 100, 50]
+        sizes = [len(batch) for batch in read_range(conn, plan, BlockRange("things", 0, None), first=20)]
+    assert sizes == [20, 9, 9, 9, 3]
 
 
 def test_a_range_left_in_the_middle_leaves_no_transaction_behind(database: Database) -> None:
     _fill(database, 250)
     plan = compiled(database, THINGS)
     with database.connect() as conn:
-        reading = read_range(conn, plan, BlockRange("things", 0, None), fetch=100)
+        reading = read_range(conn, plan, BlockRange("things", 0, None), first=100)
         next(iter(reading))
         reading.close()  # type: ignore[attr-defined]
         assert conn.info.transaction_status is psycopg.pq.TransactionStatus.IDLE

@@ -15,6 +15,17 @@ def _read(database: Database, name: str, schema: str = "public") -> Table:
         return read_catalog(conn, [wanted, TableName("public", "no such table")]).tables[wanted]
 
 
+def test_a_numeric_is_short_when_its_declaration_keeps_it_in_bounds(
+    database: Database,
+) -> None:
+    database.execute(
+        "create table t (a numeric(12, 2), b numeric, c numeric(400, 2), d numeric(5, -3),"
+        " e numeric(300, 300), f int, g numeric(12, 2)[])"
+    )
+    columns = _read(database, "t").columns.values()
+    assert [column.name for column in columns if column.is_short] == ["a", "e"]
+
+
 def test_columns_have_their_resolved_types(database: Database) -> None:
     database.execute("create schema shop; create type shop.\"Mood\" as enum ('sad')")
     database.execute(

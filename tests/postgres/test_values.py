@@ -42,6 +42,12 @@ def test_a_number_is_kept_within_what_its_kind_holds() -> None:
     )
 
 
+def test_a_short_numeric_is_only_kept_from_being_no_number() -> None:
+    column = Column("c", "numeric", "numeric", is_short=True)
+    assert render(column, "x", ScalarKind.DECIMAL) == "nullif(x, 'NaN')"
+    assert "between" in render(column, "x", ScalarKind.FLOAT)
+
+
 def test_a_float_declared_as_long_is_printed_as_an_integer_within_the_doubles_that_are_longs() -> None:
     assert render(_column("float8"), "t.c", LONG) == (
         "case when t.c between '-9223372036854775808' and '9223372036854774784' then t.c::int8 end"

@@ -24,6 +24,9 @@ from flusso.postgres.connect import Connection, translated
 from flusso.postgres.identifiers import quote_table
 
 _HASHED_PAGE = 10_000
+_MAX_FETCH = 10_000
+# Larger ones cost a search server a little less, but what the stream writes beside a seed waits behind them.
+_CHUNK_BYTES = 400_000
 _MAX_TID = "(4294967295,65535)"
 _SIZES = """
 select n.nspname::text, c.relname::text,
@@ -121,9 +124,9 @@ def plan_ranges(conn: Connection, plan: IndexPlan, range_mb: float) -> list[Bloc
 
 
 def read_range(
-    conn: Connection, plan: IndexPlan, block_range: BlockRange, *, fetch: int = 1000
+    conn: Connection, plan: IndexPlan, block_range: BlockRange, *, first: int = 100
 ) -> Iterator[list[Built]]:
-    """Build the documents of a range, `fetch` at a time, in one transaction of its own."""
+    """Build the documents of a range, in one transaction: a few first, then so many bytes at a time."""
     end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
     parameters = [f"({block_range.start_block},0)", end, *plan.by_range.operands]
     sql = plan.by_range.sql.replace(PARTITION, quote_table(block_range.partition or plan.root))
@@ -133,8 +136,17 @@ def read_range(
             with psycopg.RawServerCursor(conn, "flusso_range") as cursor:
                 _give_bytes(cursor)
                 cursor.execute(sql.encode(), parameters, binary=True)
+                fetch = first
                 while rows := cursor.fetchmany(fetch):
-                    yield _built(rows)
+                    built = _built(rows)
+                    fetch = _next_fetch(built)
+                    yield built
+
+
+def _next_fetch(built: Sequence[Built]) -> int:
+    """Fit as many documents into a fetch as were found to make up a chunk: they may be large."""
+    size = sum(len(document.body or b"") for document in built) // len(built)
+    return max(1, min(_MAX_FETCH, _CHUNK_BYTES // max(1, size)))
 
 
 def _give_bytes(cursor: psycopg.Cursor[Any] | psycopg.ServerCursor[Any]) -> None:

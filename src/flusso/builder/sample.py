@@ -25,7 +25,7 @@ _WHOLE_TABLE_MB = float(sys.maxsize)
 def some_document(conn: Connection, plan: IndexPlan) -> Built:
     """Give the first document that a seed would write."""
     for block_range in plan_ranges(conn, plan, _WHOLE_TABLE_MB):
-        for part in read_range(conn, plan, block_range, fetch=1):
+        for part in read_range(conn, plan, block_range, first=1):
             return part[0]
     raise DocumentMissing(
         f'index "{plan.index}" has no document',

@@ -116,8 +116,7 @@ class BatchRunner:
             reports = collect(frame.mapInArrow(tasks.process_changes(spec), tasks.REPORT_TYPE))
             if not any(report.is_overflow for report in reports):
                 return reports
-        ids = frame.mapInArrow(tasks.resolve_changes(self.spec), tasks.ID_TYPE).distinct()
-        reports = collect(ids.mapInArrow(tasks.write_documents(self.spec), tasks.REPORT_TYPE))
+        reports = run_spread(frame, self.spec)
         self._refresh(refresh)
         return reports
 
@@ -135,3 +134,9 @@ class BatchRunner:
 
     def _end_of(self, batch_id: int) -> Offset:
         return parse_offset_log((self.checkpoint / "offsets" / str(batch_id)).read_text())
+
+
+def run_spread(changes: DataFrame, spec: WorkSpec) -> list[WriteReport]:
+    """Resolve changes, make the ids distinct, spread them over all executors, build and write."""
+    ids = changes.mapInArrow(tasks.resolve_changes(spec), tasks.ID_TYPE).distinct()
+    return collect(ids.mapInArrow(tasks.write_documents(spec), tasks.REPORT_TYPE))

@@ -17,7 +17,7 @@ from pyspark import InheritableThread
 from flusso.capture.slot import advance_slot, await_release
 from flusso.capture.stream import CaptureSpec
 from flusso.engine import tasks, work
-from flusso.engine.batch import BatchRunner
+from flusso.engine.batch import BatchRunner, run_spread
 from flusso.engine.events import CaughtUp, Following, Listener, Retrying, Stopped
 from flusso.engine.policy import Patience
 from flusso.engine.provision import Prepared, prepare
@@ -235,15 +235,19 @@ class Pipeline:
         return query
 
     def _start_heartbeat(self) -> None:
-        """Python workers die after a minute of idleness, and the next change would wait for new ones."""
+        """Run a batch of nothing now and then, the first one at once.
+
+        Python workers die after a minute of idleness, and the next change would wait for new ones. What the
+        JVM loads and compiles for a large batch is there when the first one comes.
+        """
         InheritableThread(target=self._beat, name="flusso-heartbeat", daemon=True).start()
 
     def _beat(self) -> None:
-        spark, warm = self.session.spark, tasks.keep_warm(self.prepared.work)
+        spark, nothing = self.session.spark, tasks.no_changes(self.prepared.work)
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", LIVE_POOL)
         while True:
             with contextlib.suppress(Exception):
-                frame = spark.range(self.session.slots, numPartitions=self.session.slots)
-                frame.mapInArrow(warm, "id long").mapInArrow(warm, "id long").collect()
+                start = spark.range(self.session.slots, numPartitions=self.session.slots)
+                run_spread(start.mapInArrow(nothing, tasks.CHANGES_TYPE), self.prepared.work)
             if self._ended.wait(_HEARTBEAT_S):
                 return

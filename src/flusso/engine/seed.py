@@ -1,7 +1,7 @@
 """Seed: fill indexes from their root tables, beside the live stream.
 
 A turn is a Spark job of one task, in its own scheduling pool: it works off some ranges of a root table for
-up to two seconds and hands back those it did not begin. Fair pools order free slots and pre-empt nothing,
+up to three seconds and hands back those it did not begin. Fair pools order free slots and pre-empt nothing,
 so at most `slots - 1` turns run at a time: one slot is always free for the stream. Versions decide
 between a range and the stream, so no order between them matters.
 """
@@ -33,7 +33,7 @@ from flusso.postgres.connect import connect
 
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
-_FIRST_TURN_S, _TURN_S = 0.25, 2.0
+_FIRST_TURN_S, _TURN_S = 0.25, 3.0
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ for a schema is decided by whoever asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flusso.catalog import (
@@ -59,7 +59,10 @@ order by root.oid, n.nspname, c.relname
 """
 
 _COLUMNS = """
-select attrelid, attname::text, atttypid, attnotnull, attgenerated <> ''
+select attrelid, attname::text, atttypid, attnotnull, attgenerated <> '',
+  -- The type modifier of numeric(p, s) is p * 65536 + s + 4, and s is negative from 1024 on.
+  atttypid = 'pg_catalog.numeric'::regtype and atttypmod >= 4
+    and (atttypmod - 4) >> 16 <= 300 and (atttypmod - 4) & 65535 <= 300
 from pg_attribute
 where attrelid = any(%s::oid[]) and attnum > 0 and not attisdropped
 order by attrelid, attnum
@@ -127,8 +130,9 @@ def read_catalog(conn: Connection, tables: Iterable[TableName]) -> Catalog:
         partitioned = [row[0] for row in found if row[3] == TableKind.PARTITIONED]
         partitions = conn.execute(_PARTITIONS, (partitioned,)).fetchall() if partitioned else []
     by_table: dict[int, dict[str, Column]] = {oid: {} for oid in oids}
-    for oid, name, type_oid, not_null, is_generated in columns:
-        by_table[oid][name] = _column(name, type_oid, not_null, is_generated, types)
+    for oid, name, type_oid, not_null, is_generated, is_short in columns:
+        column = _column(name, type_oid, not_null, is_generated, types)
+        by_table[oid][name] = replace(column, is_short=is_short)
     parts: dict[int, list[Partition]] = {}
     for oid, *part in partitions:
         parts.setdefault(oid, []).append(_partition(part, by_table[oid]))

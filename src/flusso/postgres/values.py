@@ -97,13 +97,16 @@ def _render_single(column: Column, x: str, kind: ScalarKind, functions: Sequence
     if column.base == "money":
         return f"{x}::numeric"
     if column.base in _NUMBERS:
-        return _render_number(column.base, x, kind)
+        return _render_number(column, x, kind)
     return _render_other(column.base, x)
 
 
-def _render_number(base: str, x: str, kind: ScalarKind) -> str:
+def _render_number(column: Column, x: str, kind: ScalarKind) -> str:
+    base = column.base
     if _WIDTHS.get(base, 9) <= _KIND_WIDTHS.get(kind, 8):
         return x
+    if column.is_short and kind not in _LIMITS:
+        return f"nullif({x}, 'NaN')"  # whatever its precision, a numeric may be that
     least, greatest = _LIMITS.get(kind, (f"-{_DOUBLE}", _DOUBLE))
     rendered = x
     if kind in WHOLE_KINDS:
