@@ -164,6 +164,25 @@ def test_a_sum_with_nan_is_null(database: Database) -> None:
     assert document(database, root("p", total("x", "c", "x", ("p",)))) == {"x": None}
 
 
+def test_a_sum_of_floats_beyond_what_an_index_takes_is_null_and_does_not_fail(database: Database) -> None:
+    database.execute(
+        "create table p (id int primary key); create table c (id int primary key, p int, x float8)"
+    )
+    database.execute("insert into p values (1); insert into c values (1, 1, 1.7e308), (2, 1, 1.7e308)")
+    assert document(database, root("p", total("x", "c", "x", ("p",)))) == {"x": None}
+
+
+def test_a_sum_of_floats_is_the_same_in_any_order_of_the_rows(database: Database) -> None:
+    database.execute(
+        "create table p (id int primary key); create table c (id int primary key, p int, x float8)"
+    )
+    database.execute(
+        "insert into p values (1);"
+        "insert into c values (1, 1, 1e16), (2, 1, 1), (3, 1, -1e16), (4, 1, 0.1), (5, 1, 0.2)"
+    )
+    assert document(database, root("p", total("x", "c", "x", ("p",)))) == {"x": 1.3}
+
+
 def test_a_group_is_an_object_of_the_same_row(shop: Database) -> None:
     schema = root("users", Group("who", (scalar("name"), count("orders", "orders", ("user_id",)))))
     assert document(shop, schema, "2") == {"who": {"name": "bob", "orders": 1}}

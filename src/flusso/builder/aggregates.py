@@ -37,7 +37,7 @@ def aggregate_value(item: Aggregate, level: Level, rows: str) -> str:
 
 
 def _sum(item: Aggregate, level: Level, rows: str) -> str:
-    column, name = _number(item, level)
+    column, name = _addend(item, level)
     base = _SUMS.get(column.base, column.base)
     return _rendered(Column(item.name, base, base), f"sum({name})", rows, item.value_type)
 
@@ -50,10 +50,16 @@ def _number(item: Aggregate, level: Level) -> tuple[Column, str]:
     return column, name
 
 
-def _mean(item: Aggregate, level: Level, rows: str) -> str:
+def _addend(item: Aggregate, level: Level) -> tuple[Column, str]:
+    """Add floats up as numerics: a sum of floats depends on the order of rows, and may overflow and fail."""
     column, name = _number(item, level)
     if column.base in ("float4", "float8"):
-        return _rendered(Column(item.name, "float8", "float8"), f"avg({name})", rows)
+        return Column(column.name, "numeric", "numeric"), f"{name}::numeric"
+    return column, name
+
+
+def _mean(item: Aggregate, level: Level, rows: str) -> str:
+    _, name = _addend(item, level)
     # The mean of numerics has sixteen digits after the point, most of them zeros.
     return _rendered(Column(item.name, "numeric", "numeric"), f"trim_scale(avg({name}))", rows)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from flusso.builder.check.facts import Facts
 from flusso.builder.check.levels import Level, leaves
 from flusso.builder.check.spot import Spot
-from flusso.catalog import Table
+from flusso.catalog import Table, TableKind
 from flusso.diagnostic import Code, Diagnostic
 from flusso.postgres.identifiers import quote, quote_table
 from flusso.schema.model import Columns, Constant, Custom, Geo, IndexSchema, Join, JoinKind, Scalar
@@ -21,7 +21,8 @@ def find_unfit_key(level: Level, facts: Facts) -> Iterator[Diagnostic]:
         return
     is_unique = _is_unique(level.table, key, facts)
     listed = ", ".join(key)
-    remedy = f"create unique index concurrently on {quote_table(level.table.name)} ({_quoted(key)});"
+    how = "create unique index" + ("" if level.table.kind is TableKind.PARTITIONED else " concurrently")
+    remedy = f"{how} on {quote_table(level.table.name)} ({_quoted(key)});"
     if isinstance(level.item, IndexSchema):
         if not is_unique:
             message = f"({listed}) of {level.table.name} is not unique: several rows would be one document"
