@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from fix_postgres import Database
+from flusso.sinks.search.opensearch import OpenSearchSpec
 from search_server import NoServer, SearchServer, start_server
 
 _missing: list[str] = []
@@ -25,6 +27,12 @@ def opensearch_url() -> Iterator[str]:
     yield server.url
     server.stop()
     atexit.unregister(server.stop)
+
+
+@pytest.fixture
+def search_sink(opensearch_url: str, database18: Database) -> OpenSearchSpec:
+    """A sink of the test's own, named after its database."""
+    return OpenSearchSpec("search", (opensearch_url,), prefix=f"{database18.name}_", number_of_replicas=0)
 
 
 def _start() -> SearchServer:

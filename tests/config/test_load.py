@@ -247,14 +247,6 @@ LATER = {
         SOURCE + 'replica_identity = "auto"\n' + INDEX,
         '4:20: source.replica_identity: "auto" is not supported yet',
     ),
-    "managing identities by the other name": (
-        SOURCE + "manage_replica_identity = true\n" + INDEX,
-        "4:27: source.manage_replica_identity: setting the replica identity is not supported yet",
-    ),
-    "a sink that is not seeded": (
-        SOURCE + '[sinks.a]\ntype = "stdout"\nbackfill = false\n' + INDEX,
-        "6:12: sinks.a.backfill: a sink that is not seeded is not supported yet",
-    ),
     "elasticsearch": (
         SOURCE + '[sinks.a]\ntype = "elasticsearch"\n' + INDEX,
         "5:8: sinks.a.type: elasticsearch is not supported yet",

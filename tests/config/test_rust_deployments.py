@@ -84,6 +84,12 @@ def test_not_managing_identities_is_reporting_them(tmp_path: Path) -> None:
     assert found.source.replica_identity is ReplicaIdentity.CHECK
 
 
+def test_managing_identities_is_told_to_have_no_effect_and_they_are_reported(tmp_path: Path) -> None:
+    found = source(tmp_path, 'connection_url = "host=h"\nmanage_replica_identity = true')
+    assert [warning.code for warning in found.warnings] == [Code.NO_EFFECT]
+    assert found.source.replica_identity is ReplicaIdentity.CHECK
+
+
 def test_what_there_is_nothing_of_is_told_and_not_refused(hotel: Deployment) -> None:
     assert [(warning.path, warning.code) for warning in hotel.warnings] == [
         ("server", Code.NO_EFFECT),
@@ -107,7 +113,7 @@ def test_all_other_settings_keep_their_meaning(hotel: Deployment) -> None:
         "icu",
         False,
     )
-    assert copy == StdoutSettings("copy", pretty=True)
+    assert copy == StdoutSettings("copy", pretty=True, backfill=False)
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.opensearch]
 SPARK = Path(pyspark.__file__).parent
 
 
-@pytest.fixture
-def search_sink(opensearch_url: str, database18: Database) -> OpenSearchSpec:
-    return OpenSearchSpec("search", (opensearch_url,), prefix=f"{database18.name}_", number_of_replicas=0)
-
-
 def _deploy(folder: Path, database: Database, sink: OpenSearchSpec, spark: str) -> Deployment:
     text = (
         f'[sinks.search]\ntype = "opensearch"\nurl = "{sink.urls[0]}"\nnumber_of_replicas = 0\n'

@@ -99,6 +99,7 @@ class OpenSearchSettings:
     text_analysis: TextAnalysis = TextAnalysis.BUILTIN
     auto_subfields: bool = True
     compress: bool = True
+    backfill: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class SqliteSettings:
 
     name: str
     path: str
+    backfill: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class StdoutSettings:
 
     name: str
     pretty: bool = False
+    backfill: bool = True
 
 
 SinkSettings: TypeAlias = OpenSearchSettings | SqliteSettings | StdoutSettings

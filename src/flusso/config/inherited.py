@@ -24,9 +24,8 @@ INHERITED: dict[str, str] = {
     "source.ssl_cert": "`sslcert` of the connection, with `ssl_key`",
     "source.ssl_key": "`sslkey` of the connection, with `ssl_cert`",
     "source.ssl_sni_hostname": "the name that the certificate of an address has",
-    "source.manage_replica_identity": "`false` is `replica_identity` = `check`",
+    "source.manage_replica_identity": "`replica_identity` = `check`, whatever it says: none is set yet",
     "batch.max_delay_ms": "a batch waits no longer, and without `delay_ms` not at all",
-    "sink.backfill": "whether this sink is seeded: `true`",
 }
 """By key what it means here."""
 
@@ -85,17 +84,11 @@ def read_max_delay(section: Section) -> None:
         section.wrong("takes either delay_ms or max_delay_ms", "max_delay_ms", code=Code.CONFLICTING_KEYS)
 
 
-def read_backfill(section: Section) -> None:
-    """Check `backfill` of a sink; one that is not seeded would be new."""
-    if not section.boolean("backfill", True):
-        section.wrong("a sink that is not seeded is not supported yet", "backfill", code=Code.UNSUPPORTED)
-
-
 def read_managed_identity(section: Section) -> None:
     """Check `manage_replica_identity`: only reporting is what there is."""
     if section.boolean("manage_replica_identity", False):
-        message = "setting the replica identity is not supported yet"
-        section.wrong(message, "manage_replica_identity", code=Code.UNSUPPORTED)
+        message = "no replica identity is set yet; the relations that need one are reported, with their SQL"
+        section.wrong(message, "manage_replica_identity", code=Code.NO_EFFECT)
 
 
 def with_tls(section: Section, connection: Secret) -> Secret:

@@ -121,9 +121,8 @@ def _inherited(section: str) -> dict[str, Json]:
         "server": closed({"public_address": address, "private_address": address}),
         "stream": closed({"type": {"const": "channel"}, "capacity": whole}, ["type"]),
         "ssl_mode": {"enum": [mode.value for mode in SslMode]},
-        "manage_replica_identity": {"const": False},
+        "manage_replica_identity": {"type": "boolean"},
         "max_delay_ms": whole,
-        "backfill": {"const": True},
     }
     return {
         key: {

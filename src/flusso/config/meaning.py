@@ -46,6 +46,9 @@ MEANING: dict[str, str] = {
     "opensearch.text_analysis": "`builtin`, `icu` (needs its plugin) or `plain` (needs no module)",
     "opensearch.auto_subfields": "`.keyword`, `.text` and `.keyword_lowercase` subfields",
     "opensearch.compress": "compress requests",
+    "opensearch.backfill": "whether it is filled from existing rows; `false` takes only changes",
     "sqlite.path": "the file, relative to this one; a local master only",
+    "sqlite.backfill": "the same",
     "stdout.pretty": "lay the JSON out",
+    "stdout.backfill": "the same",
 }

@@ -14,7 +14,6 @@ from flusso.config.deployment import (
     SqliteSettings,
     StdoutSettings,
 )
-from flusso.config.inherited import inherited_keys, read_backfill
 from flusso.config.names import sink_flaw
 from flusso.config.plain import read_plain
 from flusso.config.secret import Resolver, Secret, reserved_variable
@@ -60,8 +59,7 @@ def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettin
         case None:
             return None
         case "opensearch" | "sqlite" | "stdout":
-            section = Section(node, problems, (*sink_keys(word), *inherited_keys("sink")))
-            read_backfill(section)
+            section = Section(node, problems, sink_keys(word))
             if word == "opensearch":
                 return _opensearch(name, section, resolver, folder)
             if word == "sqlite":
@@ -82,7 +80,8 @@ def sink_keys(kind: str) -> tuple[str, ...]:
 
 def _sqlite(name: str, section: Section, folder: Path) -> SqliteSettings:
     section.need("path")
-    return SqliteSettings(name, str(folder / section.text("path")))
+    plain = read_plain(section, SqliteSettings, but=BY_HAND)
+    return SqliteSettings(name, str(folder / section.text("path")), **plain)
 
 
 def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -> OpenSearchSettings:

@@ -7,7 +7,7 @@ the slot: that record is the witness which later shows that someone else moved t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from flusso.engine import work
@@ -61,10 +61,26 @@ class Ledger:
                 _save(entry)
             self.position = max(self.position, lsn)
 
+    def unseeded_destinations(self) -> dict[str, tuple[Destination, ...]]:
+        """Where a seed writes to: of each index only the sinks that do not have it yet."""
+        return {
+            index: tuple(entry.destination for entry in self._of(index) if not entry.state.is_seeded)
+            for index in self.unseeded()
+        }
+
+    def skip_seed(self, index: str, sinks: Collection[str]) -> None:
+        """Let readers of these sinks see an index as it is: it gets only what changes from now on."""
+        self._publish([entry for entry in self._of(index) if entry.destination.sink.name in sinks], 0)
+
     def finish_seed(self, index: str, highest_version: int) -> None:
         """Let readers see an index that is now whole, and remember that it is."""
+        self._publish(self._of(index), highest_version)
+
+    def _publish(self, entries: Iterable[Entry], highest_version: int) -> None:
         with self._lock:
-            for entry in self._of(index):
+            for entry in entries:
+                if entry.state.is_seeded:
+                    continue
                 sink = work.sink(entry.destination.sink)
                 sink.refresh(entry.destination.target)
                 sink.publish(entry.destination.target)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark import InheritableThread
@@ -132,7 +132,7 @@ class Pipeline:
                 raise seeder.failure
             if not self._is_active(query):
                 raise self._why(query, runner)
-            if runner.is_running.is_set() and not self.spec.skips_seed:
+            if runner.is_running.is_set():
                 # Not before: starting both at once makes the first changes wait for seconds.
                 seeder.start()
             if self.spec.is_once and self._is_done(seeder):
@@ -183,7 +183,7 @@ class Pipeline:
         free = max(1, self.session.slots - 1)
         return Seeder(
             self.session.spark,
-            self.prepared.work,
+            replace(self.prepared.work, destinations=self.prepared.ledger.unseeded_destinations()),
             self.prepared.ledger,
             self.spec.skips,
             self.spec.batch.seed_range_mb,

@@ -79,6 +79,9 @@ def prepare(spec: PipelineSpec, tell: Listener, stop: threading.Event) -> Prepar
         target = _end_of_wal(conn)
     schemas = {index.name: complete(index.schema, examined.catalog) for index in spec.indexes}
     _ensure_targets(schemas, ledger)
+    for index in spec.indexes:
+        every = {sink.name for sink in index.sinks}
+        ledger.skip_seed(index.name, every if spec.skips_seed else index.not_backfilled)
     ledger.position = slot.confirmed_flush_lsn or Lsn(0)
     return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target, watched)
 
@@ -106,7 +109,7 @@ def _entries(spec: PipelineSpec, slot: SlotInfo, identity: SourceIdentity, *, is
                 index.name,
                 digest(index.schema, sink.shape),
                 generation=1,
-                is_seeded=spec.skips_seed,
+                is_seeded=False,
                 slot=slot.name,
                 system_identifier=identity.system_identifier,
                 witness=slot.confirmed_flush_lsn or 0,

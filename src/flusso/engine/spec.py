@@ -19,6 +19,8 @@ class IndexSpec:
     schema: IndexSchema
     sinks: tuple[SinkSpec, ...]
     skips_refused: bool = False
+    not_backfilled: frozenset[str] = frozenset()
+    """Names of the sinks that take only changes."""
 
 
 @dataclass(frozen=True, slots=True)
