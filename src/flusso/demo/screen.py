@@ -53,13 +53,13 @@ class Screen:
             with seed_bars(self._console, others=lambda event: None) as listener:
                 yield listener
         else:
-            yield self._tell_quarters
+            yield self._tell_advance
 
-    def _tell_quarters(self, event: Event) -> None:
+    def _tell_advance(self, event: Event) -> None:
         match event:
             case SeedStarted(index, ranges):
                 self.say(f"    seed {index}: started, {ranges} to go")
-            case SeedAdvanced(index, done, ranges, documents, _, seconds) if _is_quarter(done, ranges):
+            case SeedAdvanced(index, done, ranges, documents, _, seconds):
                 rate = documents / seconds if seconds else 0.0
                 self.say(f"    seed {index}: {done / ranges:4.0%}  {documents:,} docs  {rate:,.0f}/s")
             case SeedFinished(index, documents, seconds):
@@ -99,7 +99,3 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-
-
-def _is_quarter(done: int, ranges: int) -> bool:
-    return done * 4 // ranges > (done - 1) * 4 // ranges
