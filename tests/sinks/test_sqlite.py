@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -20,7 +21,7 @@ from flusso.document import Write
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema
 from flusso.sinks.base import IndexTarget
-from flusso.sinks.sqlite import SqliteSink, SqliteSpec
+from flusso.sinks.sqlite import SqliteSink, SqliteSpec, file
 from flusso.sinks.sqlite.fulltext import match_expression, text_of
 
 SCHEMA = IndexSchema(TableName("public", "books"), ())
@@ -118,6 +119,37 @@ def test_opening_a_new_file_from_many_threads_at_once_works(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+class _Overtaken:
+    """A connection beside which another one makes the tables, after its first statement about them."""
+
+    def __init__(self, path: Path) -> None:
+        self._conn = sqlite3.connect(path, isolation_level=None)
+        self._other = sqlite3.connect(path, isolation_level=None, timeout=0)
+
+    def execute(self, statement: str) -> sqlite3.Cursor:
+        if "user_version" in statement:
+            with contextlib.suppress(sqlite3.OperationalError):  # locked: it cannot come in between
+                file._create_tables(self._other)
+        return self._conn.execute(statement)
+
+    def close(self) -> None:
+        self._other.close()
+        self._conn.close()
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_file_whose_tables_are_just_being_made_is_not_taken_for_another_programs(
+    path: Path, mode: str
+) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as conn:
+        conn.execute(f"pragma journal_mode = {mode}")
+    overtaken = _Overtaken(path)
+    try:
+        file._refuse_foreign(overtaken, path)  # type: ignore[arg-type]
+    finally:
+        overtaken.close()
 
 
 def test_writing_before_ensure_is_refused(sink: SqliteSink) -> None:

@@ -84,9 +84,11 @@ def _open(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 
 
 def _refuse_foreign(conn: sqlite3.Connection, path: Path) -> None:
+    conn.execute("begin")  # all three as they are at one moment: another process may be making the tables
     (application,) = conn.execute("pragma application_id").fetchone()
     (layout,) = conn.execute("pragma user_version").fetchone()
     (tables,) = conn.execute("select count(*) from sqlite_master").fetchone()
+    conn.execute("commit")
     if application != _APPLICATION_ID and tables:
         raise SinkRefused(f'"{path}" is a database of another program', hint="choose another path")
     if application == _APPLICATION_ID and layout != _LAYOUT:
