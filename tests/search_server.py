@@ -245,7 +245,7 @@ def _wait(server: SearchServer) -> None:
             with urllib.request.urlopen(f"{server.url}/_cluster/health", timeout=2):
                 return
         except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
+            time.sleep(0.2)  # between two questions: a starting server tells nobody
     console = (server.folder / "console").read_text(errors="replace")
     raise NoServer(f"OpenSearch did not start: {console[-1500:]}")
 

@@ -17,4 +17,4 @@ def wait_until(condition: Callable[[], T], *, what: str, timeout_s: float = 60.0
         if value:
             return value
         assert time.monotonic() < deadline_s, f"waited {timeout_s:.0f} s in vain for {what}"
-        time.sleep(0.02)
+        time.sleep(0.02)  # between two looks at the condition

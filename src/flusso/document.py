@@ -14,7 +14,7 @@ SEPARATOR = "|"
 ESCAPE = "\\"
 _MARK = "~"
 _HASHED = "~sha256-"
-_MAX_BYTES = 512
+MAX_ID_BYTES = 512
 MIN_HASHED_BYTES = 240
 """A key with fewer bytes in all its columns has no hashed id: escaping doubles it at most, and an index of
 Postgres has 32 columns at most to join."""
@@ -41,7 +41,7 @@ def id_text(key: Key) -> str:
     text = key[0] if len(key) == 1 else SEPARATOR.join(map(_escaped, key))
     if not text or text[0] == _MARK:
         text = _MARK + text
-    if len(text) <= _MAX_BYTES // 4 or len(text.encode()) <= _MAX_BYTES:
+    if len(text) <= MAX_ID_BYTES // 4 or len(text.encode()) <= MAX_ID_BYTES:
         return text
     return _HASHED + hashlib.sha256(text.encode()).hexdigest()
 
@@ -77,7 +77,10 @@ def _escaped(part: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One document as it is now: finished JSON text, or None when the row is gone."""
+    """One document as it is now: finished JSON text, or None when the row is gone.
+
+    The id comes from `id_text`: one that every sink takes.
+    """
 
     id: str
     version: int

@@ -277,7 +277,7 @@ def test_an_orphan_lets_go_of_the_slot(database: Database) -> None:
         f"stream = CaptureStream(prepare(Dsn({database.dsn.text!r}), 'id'))\n"
         "stream.start()\n"
         "print('started', flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(60)\n"  # the stream's own thread has to notice: this one is asleep the whole time
     )
     parent = (
         "import subprocess, sys\n"

@@ -9,7 +9,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-import test_rules
+import refused_fields as fields
+import refused_relations as relations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,10 +89,10 @@ def _tree(text: str) -> Any:
 
 def _invalid() -> dict[str, str]:
     head = "version: 1\ntable: customers\nprimary_key: id\nfields:\n"
-    found = {name: case[0] for name, case in test_rules.ROOT.items()}
-    for group in (test_rules.FIELDS, test_rules.JOINS, test_rules.TAGS, test_rules.AGGREGATES):
+    found = {name: case[0] for name, case in fields.ROOT.items()}
+    for group in (fields.FIELDS, relations.JOINS, fields.TAGS, relations.AGGREGATES):
         found |= {name: head + case[0] for name, case in group.items()}
-    for name, case in test_rules.FILTERS.items():
+    for name, case in relations.FILTERS.items():
         found[name] = f"version: 1\ntable: t\nfields: [{{text: a}}]\nfilters:\n- {case[0]}"
     return {name: text for name, text in found.items() if name not in INEXPRESSIBLE | LENIENT}
 

@@ -23,7 +23,7 @@ MEANING: dict[str, str] = {
     "batch.delay_ms": "gather changes for so long before each batch",
     "batch.chunk": "documents in one SELECT",
     "batch.seed_range_mb": "size of a seed range of the root table: about a second of work",
-    "batch.seed_parallelism": "ranges at a time; at most the Spark slots less one",
+    "batch.seed_parallelism": "tasks of a seed at a time; at most the Spark slots less one",
     "index.name": "name of the index",
     "index.schema": "its schema file, relative to this one",
     "index.enabled": "whether it is kept in step",

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from flusso.document import WriteReport
 from flusso.engine import tasks, work
 from flusso.engine.events import BatchWritten, Listener
+from flusso.engine.frames import ID_TYPE, REPORT_TYPE
 from flusso.engine.ledger import Ledger
 from flusso.engine.offsets import Offset, parse_offset_log
 from flusso.engine.outcome import Totals, settle_reports
@@ -113,7 +114,7 @@ class BatchRunner:
     def _reports(self, frame: DataFrame, changes: int, refresh: frozenset[str]) -> list[WriteReport]:
         if changes <= self.small_changes:
             spec = replace(self.spec, refreshes=refresh)
-            reports = collect(frame.mapInArrow(tasks.process_changes(spec), tasks.REPORT_TYPE))
+            reports = collect(frame.mapInArrow(tasks.process_changes(spec), REPORT_TYPE))
             if not any(report.is_overflow for report in reports):
                 return reports
         reports = run_spread(frame, self.spec)
@@ -138,5 +139,5 @@ class BatchRunner:
 
 def run_spread(changes: DataFrame, spec: WorkSpec) -> list[WriteReport]:
     """Resolve changes, make the ids distinct, spread them over all executors, build and write."""
-    ids = changes.mapInArrow(tasks.resolve_changes(spec), tasks.ID_TYPE).distinct()
-    return collect(ids.mapInArrow(tasks.write_documents(spec), tasks.REPORT_TYPE))
+    ids = changes.mapInArrow(tasks.resolve_changes(spec), ID_TYPE).distinct()
+    return collect(ids.mapInArrow(tasks.write_documents(spec), REPORT_TYPE))

@@ -19,6 +19,7 @@ from flusso.capture.stream import CaptureSpec
 from flusso.engine import tasks, work
 from flusso.engine.batch import BatchRunner, run_spread
 from flusso.engine.events import CaughtUp, Following, Listener, Retrying, Stopped
+from flusso.engine.frames import CHANGES_TYPE
 from flusso.engine.policy import Patience
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.retry import as_typed
@@ -35,7 +36,7 @@ _LOOK_S = 0.1
 _PIECE_CHANGES = 10_000
 _HEARTBEAT_S = 40.0
 _RELEASE_S = 10.0
-_RANGE_S = 5.0
+_TURN_END_S = 5.0
 _checkpoints = itertools.count(1)
 
 
@@ -97,7 +98,7 @@ class Pipeline:
         finally:
             self._ended.set()
             if self.session.is_alive():
-                seeder.close(_RANGE_S)
+                seeder.close(_TURN_END_S)
             clock.close()
             work.forget()
         self._settle()
@@ -248,6 +249,6 @@ class Pipeline:
         while True:
             with contextlib.suppress(Exception):
                 start = spark.range(self.session.slots, numPartitions=self.session.slots)
-                run_spread(start.mapInArrow(nothing, tasks.CHANGES_TYPE), self.prepared.work)
+                run_spread(start.mapInArrow(nothing, CHANGES_TYPE), self.prepared.work)
             if self._ended.wait(_HEARTBEAT_S):
                 return

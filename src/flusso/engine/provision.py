@@ -109,7 +109,6 @@ def _entries(spec: PipelineSpec, slot: SlotInfo, identity: SourceIdentity, *, is
                 index.name,
                 digest(index.schema, sink.shape),
                 generation=1,
-                is_seeded=False,
                 slot=slot.name,
                 system_identifier=identity.system_identifier,
                 witness=slot.confirmed_flush_lsn or 0,
@@ -181,7 +180,8 @@ def _work_spec(
     is_file = any(sink.capabilities.is_single_host for sink in _sinks_of(spec.indexes))
     plans = {index: without_partitions(plan) for index, plan in plans.items()}
     watched = tuple(replace(table, partitions=None) for table in watched)
-    return WorkSpec(spec.dsn, plans, watched, destinations, chunk=spec.batch.chunk, lanes=1 if is_file else 4)
+    made = WorkSpec(spec.dsn, plans, watched, destinations, chunk=spec.batch.chunk)
+    return replace(made, lanes=1) if is_file else made
 
 
 def _sinks_of(indexes: Sequence[IndexSpec]) -> list[SinkSpec]:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from flusso.builder.read import BlockRange, plan_ranges
 from flusso.engine import tasks
 from flusso.engine.events import Listener, SeedAdvanced, SeedFinished, SeedStarted
+from flusso.engine.frames import REPORT_TYPE
 from flusso.engine.ledger import Ledger
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
@@ -34,6 +35,8 @@ from flusso.postgres.connect import connect
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
 _FIRST_TURN_S, _TURN_S = 0.25, 3.0
+_MOST_RANGES = 100
+"""Of one turn: more than it can do in its time, and few enough to travel with it."""
 
 
 @dataclass(slots=True)
@@ -114,9 +117,8 @@ class Seeder:
         with self._lock:
             if not self._ranges:
                 return []
-            share = (
-                len(self._ranges) if self.parallelism == 1 else len(self._ranges) // (2 * self.parallelism)
-            )
+            rest = len(self._ranges)
+            share = min(_MOST_RANGES, rest if self.parallelism == 1 else rest // (2 * self.parallelism))
             turn = [self._ranges.popleft()]
             while len(turn) < share and self._ranges[0].index == turn[0].index:
                 turn.append(self._ranges.popleft())
@@ -125,7 +127,7 @@ class Seeder:
     def _attempt(self, turn: Sequence[BlockRange]) -> tuple[int, Totals]:
         frame = self.spark.range(1, numPartitions=1)
         turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, self._progress[turn[0].index].turns))
-        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn, turn_s), tasks.REPORT_TYPE))
+        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn, turn_s), REPORT_TYPE))
         return report.done, settle_reports(report.reports, self.spec, self.skips, self.emit)
 
     def _finish(self, index: str, done: int, totals: Totals) -> None:

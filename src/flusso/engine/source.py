@@ -22,9 +22,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+from pyspark.sql.types import StructType
 
 from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.capture.transactions import Position
+from flusso.engine.frames import CHANGES_TYPE, changes_batch
 from flusso.engine.offsets import Offset
 from flusso.errors import FlussoError, to_line
 from flusso.lsn import Lsn
@@ -84,9 +86,9 @@ class ChangeSource(DataSource):
         """Give the format's name."""
         return FORMAT
 
-    def schema(self) -> str:
-        """Give the one column: pieces of changes as they were encoded, which the JVM need not look into."""
-        return "changes binary"
+    def schema(self) -> StructType:
+        """Give the one column: pieces of changes as they were encoded."""
+        return CHANGES_TYPE
 
     def streamReader(self, schema: Any) -> ChangeReader:  # noqa: N802
         """Make the inert reader."""
@@ -160,7 +162,7 @@ class ChangeReader(DataSourceStreamReader):
         """Unpack on an executor."""
         assert isinstance(partition, ChangePartition)
         for payload in partition.payloads:
-            yield pa.record_batch([pa.array([payload], pa.binary())], names=["changes"])
+            yield changes_batch(payload)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Confirm: the batch that ends here has been written and recorded."""

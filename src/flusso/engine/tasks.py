@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 import pyarrow as pa
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
 from flusso.builder.read import BlockRange, read_documents, read_range
 from flusso.builder.resolve import resolve, truncated_roots
@@ -22,18 +21,12 @@ from flusso.capture import wire
 from flusso.change import Change
 from flusso.document import DocumentId, Key, WriteReport, key_of
 from flusso.engine import work
+from flusso.engine.frames import ID_SCHEMA, REPORT_SCHEMA, changes_batch
 from flusso.engine.work import WorkSpec
 from flusso.engine.writer import Writer
 from flusso.errors import FlussoError, from_text, to_line
 from flusso.postgres.version import emit_version
 
-# Given as they are and not as text, which Spark would have the JVM parse for every batch.
-CHANGES_TYPE = StructType([StructField("changes", BinaryType())])
-REPORT_TYPE = StructType([StructField("report", BinaryType())])
-ID_TYPE = StructType([StructField("index_name", StringType()), StructField("key", ArrayType(StringType()))])
-_CHANGES_SCHEMA = pa.schema([("changes", pa.binary())])
-_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
-_ID_SCHEMA = pa.schema([("index_name", pa.string()), ("key", pa.list_(pa.string()))])
 _FAILURE = "\x00"
 """In place of an index name: the key then holds an error's line."""
 _IDS_IN_A_BATCH = 10_000
@@ -100,7 +93,7 @@ def no_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
         except Exception:
             work.forget()
         for _ in batches:
-            yield pa.record_batch([pa.array([b""], pa.binary())], schema=_CHANGES_SCHEMA)
+            yield changes_batch(b"")
 
     return run
 
@@ -149,16 +142,15 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId]) -> list[WriteReport]:
 def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> TurnReport:
     """Write ranges one after the other until the turn is over; at least one."""
     began_s = time.monotonic()
-    done = size = 0
+    done = 0
     try:
         conn = work.connection(spec.dsn)
         writer = Writer(spec, emit_version(conn))
         for block_range in turn:
             for built in read_range(conn, spec.plans[block_range.index], block_range):
-                size += sum(len(document.body or b"") for document in built)
                 writer.put(block_range.index, built)
             done += 1
-            if time.monotonic() - began_s >= turn_s or size >= _TURN_BYTES:
+            if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
                 break
         return TurnReport(done, tuple(writer.finish()))
     except FlussoError as error:
@@ -196,8 +188,8 @@ def _ids_of(batches: Batches) -> Iterator[DocumentId]:
 def _id_batches(ids: Iterator[DocumentId]) -> Batches:
     while chunk := list(islice(ids, _IDS_IN_A_BATCH)):
         columns = [[document.index for document in chunk], [list(document.key) for document in chunk]]
-        yield pa.record_batch(columns, schema=_ID_SCHEMA)
+        yield pa.record_batch(columns, schema=ID_SCHEMA)
 
 
 def _reports(reports: Iterable[WriteReport | TurnReport]) -> Batches:
-    yield pa.record_batch([[pickle.dumps(report) for report in reports]], schema=_REPORT_SCHEMA)
+    yield pa.record_batch([[pickle.dumps(report) for report in reports]], schema=REPORT_SCHEMA)

@@ -27,6 +27,8 @@ class Writer:
 
     spec: WorkSpec
     version: Version
+    bytes: int = 0
+    """How much was taken so far."""
     _reports: dict[str, WriteReport] = field(default_factory=dict)
     _held: tuple[str, list[Write]] | None = None
     _under_way: deque[tuple[str, Future[list[WriteResult]]]] = field(default_factory=deque)
@@ -66,6 +68,7 @@ class Writer:
         report = self._reports.get(index) or WriteReport(index, version=self.version)
         size = sum(len(write.body) for write in writes if write.body is not None)
         self._reports[index] = replace(report, bytes=report.bytes + size)
+        self.bytes += size
 
     def _defer(self, index: str, writes: Sequence[Write]) -> None:
         for destination in self.spec.destinations[index]:

@@ -18,8 +18,6 @@ from flusso.errors import SinkRefused, SinkUnavailable
 FILTER_PATH = "errors,items.*.status,items.*.error.type,items.*.error.reason"
 """Every item keeps its status, so that items and writes can be matched by place."""
 
-MAX_ID_BYTES = 512
-
 _NO_ERRORS = '{"errors":false'
 _CURRENT_VERSION = re.compile(r"current version \[(\d+)\]")
 _FIELD = re.compile(

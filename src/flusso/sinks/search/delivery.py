@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from flusso.document import Refusal, Write, WriteResult
+from flusso.document import MAX_ID_BYTES, Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
-from flusso.sinks.search.bulk import FILTER_PATH, MAX_ID_BYTES, Batch, Outcome, batches, outcome_of
+from flusso.sinks.search.bulk import FILTER_PATH, Batch, Outcome, batches, outcome_of
 from flusso.sinks.search.mend import Fields, mend, opaque_fields
 from flusso.sinks.search.server import Server
 
