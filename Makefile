@@ -17,6 +17,7 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("flusso needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	-@$(BIN)/python -m flusso.engine.archive
 	@touch $(STAMP)
 
 demo: $(STAMP) ## run the whole thing once: Postgres, Spark, a search index, live changes
@@ -33,7 +34,7 @@ unit: $(STAMP) ## tests that need neither a JVM nor a server
 	$(BIN)/pytest -q -m "not postgres and not spark and not opensearch"
 
 integration: $(STAMP) ## tests with real Postgres, real Spark, real OpenSearch
-	$(BIN)/pytest -q -m "postgres or spark or opensearch" --durations=10
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "postgres or spark or opensearch" --durations=10
 
 bench: $(STAMP) ## measure, in one run; prints a table
 	$(BIN)/python -m bench

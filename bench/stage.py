@@ -116,9 +116,9 @@ class Sizes:
     changes: int = 2_000_000
     capture_changes: int = 300_000
     capture_rounds: int = 5
-    seeds: int = 3
+    seeds: int = 5
     transaction: int = 50_000
-    transactions: int = 3
+    transactions: int = 5
     warm_up: int = 60
     samples: int = 250
     idle_s: float = 120.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +15,16 @@ from flusso.errors import SinkUnavailable
 from flusso.schema.model import Json
 from flusso.sinks.base import Capabilities, IndexState, IndexTarget, Sink
 from flusso.sinks.sqlite import SqliteSpec
+from waiting import wait_until
 
 
 @dataclass(frozen=True, slots=True)
 class FaultySpec:
     """A sqlite sink that misbehaves while a file of the given name lies in `folder`.
 
-    `closed`: writes are refused as if the server were down. `kill-on-record`: once, the process that
-    records a position dies right before it does. `fail-on-record`: once, recording fails. The last two
-    wait until something was written, which the file `writes` lists.
+    `closed`: writes are refused as if the server were down. `stalled`: they wait. `kill-on-record`: once, the
+    process that records a position dies right before it does. `fail-on-record`: once, recording fails. The
+    last two wait until something was written, which the file `writes` lists.
     """
 
     inner: SqliteSpec
@@ -57,6 +59,11 @@ class FaultySink:
     def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
         if (self._folder / "closed").exists():
             raise SinkUnavailable("the sink is closed for the test")
+        stalled = self._folder / "stalled"
+        wait_until(lambda: not stalled.exists(), what="the end of the stall", timeout_s=600)
+        while (self._folder / "hold").exists():
+            (self._folder / "held").touch()
+            time.sleep(0.02)  # between two looks
         with (self._folder / "writes").open("a") as log:
             log.writelines(f"{write.id}\n" for write in writes)
         return self._inner.write(target, writes, refresh=refresh)

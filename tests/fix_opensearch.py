@@ -12,7 +12,7 @@ from fix_postgres import Database
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from search_server import NoServer, SearchServer, start_server
 
-_missing: list[str] = []
+_SKIPPED = "no OpenSearch: "
 
 
 @pytest.fixture(scope="session")
@@ -41,12 +41,15 @@ def _start() -> SearchServer:
     except NoServer as error:
         if os.environ.get("CI"):
             pytest.fail(f"no OpenSearch in CI: {error}", pytrace=False)
-        _missing.append(str(error))
-        pytest.skip("no OpenSearch")
+        pytest.skip(f"{_SKIPPED}{error}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say once, loudly, what was not tested."""
-    if _missing:
-        line = f"OPENSEARCH TESTS WERE SKIPPED: {_missing[0]} (or set FLUSSO_TEST_OPENSEARCH_URL)"
-        terminalreporter.write_line(line, red=True, bold=True)
+    for report in terminalreporter.stats.get("skipped", []):
+        _, found, why = str(report.longrepr).partition(_SKIPPED)
+        if found:
+            why = why.rstrip("')")
+            line = f"OPENSEARCH TESTS WERE SKIPPED: {why} (or set FLUSSO_TEST_OPENSEARCH_URL)"
+            terminalreporter.write_line(line, red=True, bold=True)
+            return

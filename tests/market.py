@@ -116,8 +116,13 @@ def market_schema() -> IndexSchema:
 
 
 def create_market(database: Database, *, users: int = 200) -> None:
-    """Make the tables and fill them: three orders a user, two items an order."""
+    """Make the tables and fill them."""
     database.execute(TABLES)
+    fill_market(database, users=users)
+
+
+def fill_market(database: Database, *, users: int = 200) -> None:
+    """Fill empty tables: three orders a user, two items an order."""
     database.execute(
         f"""
         insert into categories select i, 'category ' || i from generate_series(1, 5) as i;

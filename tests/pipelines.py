@@ -10,6 +10,7 @@ from typing import Any
 
 from fix_postgres import Database
 from flusso.capture.slot import read_slot
+from flusso.debt import Debt
 from flusso.engine.events import Event, SeedFinished
 from flusso.engine.pipeline import run_pipeline
 from flusso.engine.session import Session, SparkSpec
@@ -101,6 +102,20 @@ class Run:
         )
         return target
 
+    def wait_exact(self, database: Database, timeout_s: float = 60.0) -> None:
+        """Wait until all that was written so far is confirmed, and nothing is owed for it any more."""
+        self.wait_confirmed(database, timeout_s=timeout_s)
+        self.wait(lambda: not owed(self.spec), what="the debts to be paid", timeout_s=timeout_s)
+
+
+def owed(spec: PipelineSpec) -> tuple[Debt, ...]:
+    """What the sink of the first index still owes."""
+    sink = spec.indexes[0].sinks[0].open()
+    try:
+        return sink.load_states()[spec.indexes[0].name].debts
+    finally:
+        sink.close()
+
 
 def run_once(spec: PipelineSpec, session: Session) -> list[Event]:
     """Seed, catch up, end."""
@@ -125,11 +140,11 @@ def published(sink: Sink, index: str = "users") -> IndexTarget:
     return IndexTarget(index, state.digest, state.generation)
 
 
-def stored_bodies(spec: PipelineSpec) -> dict[str, bytes]:
-    """Every document of the market's index as its sink holds it."""
+def stored_bodies(spec: PipelineSpec, index: str = "users") -> dict[str, bytes]:
+    """Every document of the index as its sink holds it."""
     sink = spec.indexes[0].sinks[0].open()
     try:
-        target = published(sink)
+        target = published(sink, index)
         ids = list(sink.ids(target))
         return {id_: stored.body for id_, stored in sink.read(target, ids).items()}
     finally:

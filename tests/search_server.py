@@ -99,7 +99,7 @@ def fetch() -> Path:
     partial = Path(tempfile.mkdtemp(prefix="fetch-", dir=cache))
     try:
         for artifact in (_DISTRIBUTION, *(f"org.opensearch.plugin:{name}:{VERSION}" for name in _MODULES)):
-            _maven_copy(maven, artifact, partial)
+            maven_copy(maven, artifact, partial)
         with contextlib.suppress(OSError):  # another process was faster: its copy is as good
             partial.rename(done)
     finally:
@@ -134,7 +134,8 @@ def _is_fit(home: Path) -> bool:
     return int(major) >= _MIN_JAVA and _FULL_JAVA_MARK in facts.get("MODULES", _FULL_JAVA_MARK)
 
 
-def _maven_copy(maven: str, artifact: str, folder: Path) -> None:
+def maven_copy(maven: str, artifact: str, folder: Path) -> None:
+    """Fetch one file into a folder."""
     command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -83,9 +85,19 @@ def inherited_table() -> str:
     return _table(("key", "meaning"), [_row(f"`{key}`", meaning) for key, meaning in INHERITED.items()])
 
 
+def leaf_commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with the words that call it."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield name, command
+        return
+    for word, each in inner.items():
+        yield from leaf_commands(each, f"{name} {word}".strip())
+
+
 def flags_table() -> str:
     found: dict[tuple[str, str], list[str]] = {}
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in leaf_commands(typer.main.get_command(app)):
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name != "help":
                 flag = next(opt for opt in parameter.opts if opt.startswith("--"))

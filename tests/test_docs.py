@@ -7,14 +7,16 @@ import re
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
 from fix_postgres import Database
 from flusso import errors
-from flusso.builder.plan import IndexPlan, blind_links, compile_index
+from flusso.builder.plan import IndexPlan, compile_index, watched_tables
 from flusso.builder.read import plan_ranges, read_documents, read_range
+from flusso.capture.coverage import inspect_coverage
 from flusso.catalog import Catalog
 from flusso.cli.main import app
 from flusso.config.deployment import (
@@ -32,6 +34,7 @@ from flusso.diagnostic import Code
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import IndexSchema, tables_of
 from flusso.schema.parse import parse_schema
+from test_configuration_guide import leaf_commands
 from test_layers import MAY_IMPORT, NOUNS
 
 ROOT = Path(__file__).parents[1]
@@ -77,10 +80,13 @@ def _plain(cell: str) -> str:
 def _commands() -> dict[str, set[str]]:
     """Every command of the application with its flags."""
     group = typer.main.get_command(app)
-    return {
-        name: {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
-        for name, command in group.commands.items()  # type: ignore[attr-defined]
-    }
+    return {name: _flags(command) for name, command in group.commands.items()}  # type: ignore[attr-defined]
+
+
+def _flags(command: Any) -> set[str]:
+    """The flags of a command, or of all commands in a group."""
+    own = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union(*(_flags(inner) for inner in getattr(command, "commands", {}).values()))
 
 
 def _named_calls(text: str) -> Iterator[tuple[str, str]]:
@@ -130,8 +136,11 @@ def test_every_make_task_that_a_page_names_is_in_the_makefile(page: Path) -> Non
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_every_command_and_flag_that_a_page_names_exists(page: Path) -> None:
     known = _commands()
+    groups = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for command, rest in _named_calls(page.read_text()):
         assert command in known, f"flusso {command}"
+        inner = getattr(groups[command], "commands", {})
+        assert not inner or not rest.split() or rest.split()[0] in inner, f"flusso {command}{rest}"
         for flag in re.findall(r"--[a-z-]+", rest):
             assert flag in known[command], f"flusso {command} {flag}"
 
@@ -147,10 +156,10 @@ def test_every_flag_in_the_readme_belongs_to_a_command() -> None:
 
 def test_every_flag_has_a_twin_in_the_environment() -> None:
     group = typer.main.get_command(app)
-    for command in group.commands.values():  # type: ignore[attr-defined]
+    for name, command in leaf_commands(group):
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name != "help":
-                assert str(parameter.envvar).startswith("FLUSSO_"), f"{command.name} {parameter.name}"
+                assert str(parameter.envvar).startswith("FLUSSO_"), f"{name} {parameter.name}"
 
 
 def test_the_exit_codes_in_the_readme_are_those_of_the_errors() -> None:
@@ -276,8 +285,9 @@ def test_the_example_of_the_readme_is_the_same_by_key_and_by_range(database: Dat
 
 @pytest.mark.postgres
 def test_no_relation_of_the_example_is_blind(database: Database) -> None:
-    plan, catalog = _compiled(database)
-    assert blind_links([plan], catalog) == []
+    plan, _ = _compiled(database)
+    with database.connect() as conn:
+        assert inspect_coverage(conn, "flusso", watched_tables([plan])).identities == ()
 
 
 # The other pages

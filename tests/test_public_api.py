@@ -1,6 +1,7 @@
 """The public face: what a user may import, and what importing it costs.
 
-Public are `flusso.__version__`, the errors, and the contract of a sink. All else may change.
+Public are `flusso.__version__`, the errors, the contract of a sink, and the names of `flusso.capture`. All
+else may change.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import flusso
-from flusso import errors
+from flusso import capture, errors
 from flusso.cli.main import app
 from flusso.errors import FlussoError, from_text, to_line
 from flusso.sinks import base
@@ -65,8 +66,8 @@ def test_importing_flusso_imports_nothing_else() -> None:
 
 
 def test_the_nouns_need_no_library() -> None:
-    nouns = "flusso.diagnostic, flusso.errors, flusso.lsn, flusso.catalog, flusso.change, flusso.document"
-    assert _third_party_after(f"import {nouns}") == set()
+    nouns = ("diagnostic", "errors", "lsn", "catalog", "change", "debt", "document")
+    assert _third_party_after(f"import {', '.join(f'flusso.{noun}' for noun in nouns)}") == set()
 
 
 def test_the_contract_of_a_sink_needs_no_library() -> None:
@@ -98,7 +99,17 @@ def test_the_package_says_that_it_is_typed() -> None:
 
 def test_a_sink_can_be_written_from_the_names_of_the_contract() -> None:
     own = {name for name, value in vars(base).items() if getattr(value, "__module__", "") == base.__name__}
-    assert own == {"Capabilities", "IndexTarget", "IndexState", "Stored", "Hit", "Sink", "SinkSpec"}
+    assert own == {"Capabilities", "IndexTarget", "IndexState", "Page", "Stored", "Hit", "Sink", "SinkSpec"}
+
+
+def test_every_name_of_the_capture_library_says_what_it_promises() -> None:
+    assert sorted(capture.__all__) == capture.__all__
+    for name in capture.__all__:
+        found = getattr(capture, name)
+        assert name == "Message" or inspect.getdoc(found), name
+        for method, member in vars(found).items() if inspect.isclass(found) else ():
+            if not method.startswith("_") and inspect.isfunction(member):
+                assert member.__doc__, f"{name}.{method}"
 
 
 def test_every_method_of_the_sink_contract_says_what_it_promises() -> None:

@@ -28,6 +28,8 @@ class Operation(StrEnum):
     UPDATE = "u"
     DELETE = "d"
     TRUNCATE = "t"
+    UNREAD = "x"
+    """Some rows changed while the table lacked a watched column, by that name: which ones cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,10 @@ class WatchedTable:
     columns: tuple[str, ...]
     partitions: tuple[TableName, ...] | None = None
     """Of a partitioned table those that hold its rows: a change of theirs is one of its own."""
+    links: tuple[str, ...] = ()
+    """Of the columns those that lead to documents: what an old row must show."""
+    oid: int = 0
+    """By which its changes are known even under another name; 0 when it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,8 @@ class Change:
     """One row's change.
 
     `old` is there when the replica identity gives an old row; columns outside the identity are None in
-    it, which is *unknown*, not null. `new` is there for inserts and updates. A truncate has neither.
+    it, which is *unknown*, not null. `new` is there for inserts and updates. A truncate has neither, nor has
+    what could not be read.
     """
 
     table: TableName

@@ -77,6 +77,7 @@ class Code(StrEnum):
     MISSING_INDEX = "missing-index"
     FAN_OUT = "fan-out"
     BLIND_RELATION = "blind-relation"
+    MANAGED_IDENTITY = "managed-identity"
     MISSING_PRIVILEGE = "missing-privilege"
     ROW_SECURITY = "row-security"
 
@@ -88,8 +89,20 @@ class Code(StrEnum):
     IN_RECOVERY = "in-recovery"
     REPLICATION_ROLE = "replication-role"
     UNFIT_PUBLICATION = "unfit-publication"
+    NEW_PARTITIONS = "new-partitions"
+    UNNEEDED_TABLE = "unneeded-table"
     NO_FREE_SLOT = "no-free-slot"
     NO_FREE_SENDER = "no-free-sender"
+    NO_FAILOVER = "no-failover"
+    UNFIT_SLOT = "unfit-slot"
+    LOST_SLOT = "lost-slot"
+    REPLICATION_REFUSED = "replication-refused"
+    UNBOUNDED_WAL = "unbounded-wal"
+    SMALL_WAL = "small-wal"
+    SENDER_TIMEOUT = "sender-timeout"
+    IDLE_SLOT_TIMEOUT = "idle-slot-timeout"
+    UNFIT_REPLICA = "unfit-replica"
+    HOT_STANDBY_FEEDBACK = "hot-standby-feedback"
 
     @property
     def severity(self) -> Severity:
@@ -100,11 +113,12 @@ class Code(StrEnum):
 _SEVERITIES = dict.fromkeys(
     (
         *(Code.UNPROVEN_FILTER, Code.AMBIGUOUS_KEY, Code.NULLABLE_REQUIRED, Code.OTHER_LABELS),
-        *(Code.MISSING_INDEX, Code.FAN_OUT, Code.BLIND_RELATION),
+        *(Code.MISSING_INDEX, Code.FAN_OUT, Code.BLIND_RELATION, Code.NEW_PARTITIONS),
         *(Code.NO_FREE_SLOT, Code.NO_FREE_SENDER, Code.NO_EFFECT),
+        *(Code.SMALL_WAL, Code.SENDER_TIMEOUT, Code.IDLE_SLOT_TIMEOUT, Code.HOT_STANDBY_FEEDBACK),
     ),
     Severity.WARNING,
-)
+) | dict.fromkeys((Code.MANAGED_IDENTITY, Code.UNNEEDED_TABLE, Code.UNBOUNDED_WAL), Severity.NOTE)
 """Of those that are not errors."""
 
 

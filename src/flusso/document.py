@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from flusso.debt import Scope
 from flusso.errors import FlussoError
 
 Key = tuple[str, ...]
@@ -126,5 +127,7 @@ class WriteReport:
     failure: FlussoError | None = None
     is_overflow: bool = False
     """More documents than one task should build: nothing was written, spread them instead."""
+    owes: tuple[Scope, str] | None = None
+    """Which documents of the index must be built anew, and why; such a report says nothing else."""
     deferred: tuple[tuple[str, Write], ...] = field(default=())
     """(sink, write) pairs for sinks that live beside the driver."""

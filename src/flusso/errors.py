@@ -10,15 +10,35 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │   └── LockError             2  a lock is missing, was tampered with, or is of another version
     ├── SourceError               3  Postgres
     │   ├── SourceUnavailable     3  not reachable, or the connection was lost            retryable
+    │   │   └── ReplicaBehind     3  the replica lacks what is to be read from it         retryable
     │   ├── SourceRefused         3  a prerequisite or a privilege is missing
+    │   │   └── SourceUntrusted   3  TLS: one side does not trust, or does not take, the other's
+    │   ├── SourceReplaced        3  it is another database cluster than the one written from
     │   ├── SourceWentBack        3  the database is older than what was written from it
+    │   │   └── TimelineBehind    3  it is on an older timeline: a server that another took over from
+    │   ├── TimelineChanged       3  a standby has taken over: begin again, and repair
+    │   ├── SourceCrashed         3  it has recovered from a crash: begin again, and repair
     │   ├── DecodeError           3  bytes that are not a replication message
+    │   ├── TableLocked           3  a lock on a table was not to be had in time          retryable
     │   ├── PublicationError      3  the publication does not cover what is watched
+    │   │   └── CoverageGap       3  for a while it did not, and changes were not sent
+    │   │       └── PublicationYounger  3  it came after the slot, which cannot go on from there
+    │   ├── CatalogOutdated       3  tables are no longer as they were: look again
+    │   ├── CatalogChanged        3  tables changed so that only a new generation fits
     │   ├── BuildError            3  a SELECT failed
+    │   ├── SnapshotLost          3  the process that held a snapshot let go of it        retryable
     │   └── SlotError             3  the replication slot cannot be used
     │       ├── SlotBusy          3  another process reads it                             retryable
-    │       ├── SlotLost          3  it is gone or invalidated: the position is lost
-    │       └── SlotAdvanced      3  someone moved it past what was written
+    │       ├── SlotUnfit         3  it is of a kind that cannot be followed
+    │       │   ├── SlotPhysical  3  it is a physical slot
+    │       │   ├── SlotPlugin    3  it decodes with another plugin
+    │       │   ├── SlotDatabase  3  it belongs to another database
+    │       │   └── SlotTemporary 3  it ends with the session that made it
+    │       ├── SlotLost          3  the position is lost, and the changes since
+    │       │   ├── SlotMissing   3  the slot is gone
+    │       │   └── SlotInvalidated 3  the server gave it up
+    │       ├── SlotAdvanced      3  someone moved it past what was written
+    │       └── SlotExists        3  it is there already, where a new one has to be made
     ├── SinkError                 4  the search server or the embedded store
     │   ├── SinkUnavailable       4  not reachable, overloaded, timed out                 retryable
     │   └── SinkRefused           4  it answers, and says no
@@ -93,12 +113,36 @@ class SourceUnavailable(SourceError):
     retryable = True
 
 
+class ReplicaBehind(SourceUnavailable):
+    """The replica that documents are read from has not replayed yet what is to be read."""
+
+
 class SourceRefused(SourceError):
     """A prerequisite or a privilege is missing."""
 
 
+class SourceUntrusted(SourceRefused):
+    """TLS cannot be agreed on: a certificate is missing, wrong or not trusted by the other side."""
+
+
+class SourceReplaced(SourceError):
+    """Another database cluster than the one that indexes were written from."""
+
+
 class SourceWentBack(SourceError):
     """The database is older than what was already written from it."""
+
+
+class TimelineBehind(SourceWentBack):
+    """The server is on an older timeline: another one took over from it, or it was restored from before."""
+
+
+class TimelineChanged(SourceError):
+    """A standby has taken over since the pipeline started."""
+
+
+class SourceCrashed(SourceError):
+    """The server has recovered from a crash since the pipeline started."""
 
 
 class DecodeError(SourceError):
@@ -109,8 +153,36 @@ class PublicationError(SourceError):
     """The publication does not cover what is watched."""
 
 
+class CoverageGap(PublicationError):
+    """For a while the publication did not cover what is watched, and changes were not sent."""
+
+
+class PublicationYounger(CoverageGap):
+    """The publication is younger than the slot: made after it, or dropped and made again."""
+
+
+class TableLocked(SourceError):
+    """A lock on a table was not to be had in time."""
+
+    retryable = True
+
+
+class CatalogOutdated(SourceError):
+    """Tables are no longer as they were when they were last looked at: a new look tells what follows."""
+
+
+class CatalogChanged(SourceError):
+    """Tables changed in a way that what was written from them cannot follow."""
+
+
 class BuildError(SourceError):
     """A SELECT that builds or resolves documents failed."""
+
+
+class SnapshotLost(SourceError):
+    """The process that held a snapshot has let go of it: it can only be taken anew."""
+
+    retryable = True
 
 
 class SlotError(SourceError):
@@ -123,12 +195,44 @@ class SlotBusy(SlotError):
     retryable = True
 
 
+class SlotUnfit(SlotError):
+    """The slot is of a kind that cannot be followed."""
+
+
+class SlotPhysical(SlotUnfit):
+    """The slot is physical."""
+
+
+class SlotPlugin(SlotUnfit):
+    """The slot decodes with another plugin."""
+
+
+class SlotDatabase(SlotUnfit):
+    """The slot belongs to another database."""
+
+
+class SlotTemporary(SlotUnfit):
+    """The slot ends with the session that made it."""
+
+
 class SlotLost(SlotError):
-    """The slot is gone or invalidated, and the position with it."""
+    """The position is lost, and the changes since with it."""
+
+
+class SlotMissing(SlotLost):
+    """The slot is gone."""
+
+
+class SlotInvalidated(SlotLost):
+    """The server gave the slot up."""
 
 
 class SlotAdvanced(SlotError):
     """Someone moved the slot past what was written."""
+
+
+class SlotExists(SlotError):
+    """The slot is there already, where a new one has to be made."""
 
 
 class SinkError(FlussoError):

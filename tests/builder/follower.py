@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
 from flusso.builder.read import plan_ranges, read_documents, read_range
-from flusso.builder.resolve import resolve, truncated_roots
+from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire
-from flusso.capture.publication import ensure_publication
+from flusso.capture.coverage import ensure_coverage
 from flusso.capture.slot import ensure_slot
 from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.catalog import TableName
@@ -42,7 +42,8 @@ class Follower:
         with database.connect() as conn:
             catalog = read_catalog(conn, tables)
             self.plans = [compile_index(name, schema, catalog) for name, schema in parsed.items()]
-            ensure_publication(conn, "flusso", [*sorted(tables), _MARK.name], manage=True)
+            required = [WatchedTable(table, ()) for table in sorted(tables)]
+            ensure_coverage(conn, "flusso", [*required, _MARK], manage=True)
             slot = f"slot_{database.name}"
             ensure_slot(conn, slot)
         self._watched = watched_tables(self.plans)
@@ -75,7 +76,7 @@ class Follower:
         with self._database.connect() as conn:
             for document in resolve(conn, self.plans, changes, self._watched):
                 touched[document.index][document.key] = None
-            truncated = truncated_roots(self.plans, changes)
+            truncated = {index for index, _, _ in find_owed(self.plans, changes)}
             for plan in self.plans:
                 if plan.index in truncated:
                     known = (key_of(id_, len(plan.key)) for id_ in self.documents[plan.index])

@@ -17,9 +17,10 @@ from declared import (
 from fix_postgres import Database
 from flusso.builder import resolve as resolving
 from flusso.builder.plan import IndexPlan, watched_tables
-from flusso.builder.resolve import resolve, truncated_roots
+from flusso.builder.resolve import find_owed, resolve
 from flusso.catalog import TableName
 from flusso.change import UNCHANGED, Change, Operation, WatchedTable
+from flusso.debt import Scope
 from flusso.document import DocumentId
 from flusso.lsn import Lsn
 from flusso.schema.model import Group, IndexSchema, Through
@@ -223,16 +224,24 @@ def test_an_unchanged_link_that_the_wal_lacks_is_read_by_key(shop: Database) -> 
     assert found(shop, USERS, "orders", old, dict(new)) == ["2"]
 
 
-def test_truncating_a_related_table_touches_every_document(shop: Database) -> None:
+@pytest.mark.parametrize(
+    ("name", "scope"),
+    [("notes", Scope.HELD), ("user_tags", Scope.HELD), ("countries", Scope.HELD), ("users", Scope.GONE)],
+)
+def test_truncating_a_table_names_the_indexes_that_read_it_and_no_document(
+    shop: Database, name: str, scope: Scope
+) -> None:
     plan = compiled(shop, USERS)
-    assert ids(shop, [plan], [truncate("notes")], watched_tables([plan])) == ["1", "2", "3"]
-    assert truncated_roots([plan], [truncate("notes")]) == set()
+    other = compiled(shop, root("tags", scalar("label")), "tagged")
+    assert ids(shop, [plan, other], [truncate(name)], watched_tables([plan])) == []
+    assert list(find_owed([plan, other], [truncate(name)])) == [
+        ("things", scope, f"public.{name} was truncated")
+    ]
 
 
-def test_truncating_a_root_names_the_index_and_no_document(shop: Database) -> None:
-    plan = compiled(shop, USERS)
-    assert ids(shop, [plan], [truncate("users")], watched_tables([plan])) == []
-    assert truncated_roots([plan], [truncate("users"), truncate("tags")]) == {"things"}
+def test_a_truncated_root_that_documents_also_show_elsewhere_owes_all_of_them(shop: Database) -> None:
+    plan = compiled(shop, root("users", BOSS))
+    assert [scope for _, scope, _ in find_owed([plan], [truncate("users")])] == [Scope.HELD]
 
 
 def test_many_changes_cost_one_statement_for_each_hop(

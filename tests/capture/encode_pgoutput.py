@@ -17,10 +17,10 @@ def encode(message: m.Message) -> bytes:
         case m.Origin():
             return b"O" + pack(">Q", message.lsn) + name(message.name)
         case m.Relation():
-            head = b"R" + pack(">I", message.oid) + name(message.namespace) + name(message.name)
+            head = b"R" + pack(">I", message.oid) + _namespace(message.namespace) + name(message.name)
             return head + message.identity.encode() + pack(">H", len(message.columns)) + _columns(message)
         case m.Type():
-            return b"Y" + pack(">I", message.oid) + name(message.namespace) + name(message.name)
+            return b"Y" + pack(">I", message.oid) + _namespace(message.namespace) + name(message.name)
         case m.Insert():
             return b"I" + pack(">I", message.oid) + b"N" + values(message.new)
         case m.Update():
@@ -43,6 +43,11 @@ def values(row: Values) -> bytes:
 
 def name(text: str) -> bytes:
     return text.encode() + b"\0"
+
+
+def _namespace(text: str) -> bytes:
+    """Postgres leaves its own namespace empty."""
+    return name("" if text == "pg_catalog" else text)
 
 
 def _value(value: str | None) -> bytes:

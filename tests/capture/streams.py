@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from flusso.capture import wire
-from flusso.capture.publication import ensure_publication
+from flusso.capture.coverage import ensure_coverage
 from flusso.capture.slot import ensure_slot, read_slot
 from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.capture.transactions import Position
@@ -29,7 +29,7 @@ def prepare(dsn: Dsn, *columns: str, table: str = "users", **settings: Any) -> C
     """Publish a table, make the slot, and say what to capture."""
     name = TableName("public", table)
     with connect(dsn) as conn:
-        ensure_publication(conn, "flusso", [name], manage=True)
+        ensure_coverage(conn, "flusso", [WatchedTable(name, columns)], manage=True)
         ensure_slot(conn, slot_of(dsn))
     return CaptureSpec(dsn, slot_of(dsn), "flusso", (WatchedTable(name, columns),), **settings)
 

@@ -9,9 +9,8 @@ import psycopg
 import pytest
 from streams import prepare, read_images, streaming
 
-from fix_postgres import MAJORS
 from flusso.capture.snapshot import Blocker, await_settled, read_snapshot
-from flusso.demo.server import EmbeddedServer, create_server
+from flusso.demo.server import EmbeddedServer
 from flusso.errors import SourceUnavailable
 from flusso.postgres.connect import Dsn, connect
 from waiting import wait_until
@@ -19,13 +18,6 @@ from waiting import wait_until
 pytestmark = pytest.mark.postgres
 
 Execute = Callable[..., list[tuple[object, ...]]]
-
-
-@pytest.fixture(scope="module", params=MAJORS, ids=lambda major: f"pg{major}")
-def own_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
-    server = create_server(request.param, max_prepared_transactions="5")
-    yield server
-    server.remove()
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from flusso.lsn import Lsn
 
 
 def test_a_wal_data_frame_gives_its_positions_and_payload() -> None:
-    frame = b"w" + pack(">QQQ", 5, 9, 0) + b"payload"
-    assert decode_frame(frame) == XLogData(Lsn(5), Lsn(9), b"payload")
+    frame = b"w" + pack(">QQq", 5, 9, 1) + b"payload"
+    assert decode_frame(frame) == XLogData(Lsn(5), Lsn(9), b"payload", to_unix_us(1))
 
 
 def test_a_keepalive_frame_gives_its_end_and_whether_a_reply_is_wanted() -> None:
-    assert decode_frame(b"k" + pack(">QQB", 7, 0, 1)) == Keepalive(Lsn(7), True)
+    assert decode_frame(b"k" + pack(">QqB", 7, -2, 1)) == Keepalive(Lsn(7), True, to_unix_us(-2))
 
 
 @pytest.mark.parametrize("frame", [b"", b"w", b"w" + bytes(23), b"k", b"k" + bytes(18), b"x" + bytes(40)])

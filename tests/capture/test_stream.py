@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from fix_postgres import Database
 from flusso.capture.slot import await_release, drop_slot, read_slot
 from flusso.capture.stream import CaptureStream
 from flusso.capture.transactions import Position
-from flusso.errors import PublicationError, SlotBusy, SlotLost, SourceError, SourceUnavailable
+from flusso.errors import PublicationError, SlotBusy, SlotMissing, SourceError, SourceUnavailable
+from flusso.lsn import Lsn
+from flusso.postgres.connect import Dsn
+from proxy import proxied
 from waiting import wait_until
 
 pytestmark = pytest.mark.postgres
@@ -224,7 +228,7 @@ def test_a_missing_slot_is_lost(database: Database) -> None:
     spec = prepare(database.dsn, "id")
     with database.connect() as conn:
         drop_slot(conn, spec.slot)
-    with pytest.raises(SlotLost):
+    with pytest.raises(SlotMissing):
         CaptureStream(spec).start()
 
 
@@ -245,6 +249,18 @@ def test_a_killed_sender_makes_waiting_raise_source_unavailable(database: Databa
         database.execute("select pg_terminate_backend(%s)", info.active_pid)
         with pytest.raises(SourceUnavailable):
             wait_until(lambda: stream.wait(start, 1) and False, what="the failure")
+
+
+def test_a_server_that_says_nothing_any_more_makes_waiting_raise(database18: Database) -> None:
+    database18.execute(_USERS)
+    spec = prepare(database18.dsn, "id", silence_s=1.0, status_interval_s=0.2)
+    with proxied(database18.server.port) as proxy:
+        there = Dsn(f"{spec.dsn.text} port={proxy.port}")
+        with streaming(replace(spec, dsn=there)) as (stream, start):
+            assert not stream.wait(Position(Lsn(2**63)), 1.5)
+            proxy.stall()
+            with pytest.raises(SourceUnavailable, match="said nothing"):
+                wait_until(lambda: stream.wait(start, 1) and False, what="the failure")
 
 
 def test_a_stopped_stream_says_so_instead_of_being_silent(database: Database) -> None:

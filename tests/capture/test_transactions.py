@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 from encode_pgoutput import encode
@@ -11,7 +12,7 @@ from flusso.capture import pgoutput as m
 from flusso.capture.transactions import Assembler, Piece, Position, Row
 from flusso.catalog import IdentityKind, TableName
 from flusso.change import UNCHANGED, Values, WatchedTable
-from flusso.errors import DecodeError, SourceRefused
+from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
 USERS = WatchedTable(TableName("public", "users"), ("id", "boss"))
@@ -63,6 +64,14 @@ def images(pieces: Sequence[Piece]) -> list[tuple[str, str, Values | None, Value
 def test_only_watched_columns_are_taken_in_the_order_asked_for() -> None:
     pieces = feed(assembler(), transaction(m.Insert(1, ("Ann", None, "5"))))
     assert images(pieces) == [("users", "i", None, ("5", None))]
+
+
+def test_what_follows_the_last_watched_column_is_not_even_looked_at() -> None:
+    made = assembler()
+    made.feed(encode(m.Begin(Lsn(100), 0, 7)))
+    raw = encode(m.Update(2, "K", ("1", None), ("2", "label")))
+    made.feed(raw[: -len("label")] + b"\xff" * len("label"))
+    assert images(feed(made, [m.Commit(Lsn(100), Lsn(108), 0)])) == [("tags", "u", ("1",), ("2",))]
 
 
 def test_a_whole_transaction_ends_at_the_end_of_its_commit() -> None:
@@ -171,9 +180,38 @@ def test_a_keepalive_behind_the_position_moves_nothing() -> None:
     assert not assembler(start=10).keepalive(Lsn(10))
 
 
-def test_a_watched_column_that_is_gone_is_refused_by_name() -> None:
-    with pytest.raises(SourceRefused, match=r'public\.users.*"boss"'):
-        assembler().feed(encode(relation(1, "users", "id name")))
+def test_rows_that_lack_a_watched_column_are_told_as_rows_that_could_not_be_read() -> None:
+    made = assembler()
+    made.feed(encode(relation(1, "users", "id name")))
+    pieces = feed(
+        made,
+        transaction(m.Insert(1, ("5", "Ann")), m.Insert(1, ("6", "Bob")), m.Truncate((1,), False, False)),
+    )
+    assert images(pieces) == [("users", "x", None, None), ("users", "t", None, None)]
+
+
+def test_a_relation_that_changes_its_shape_is_read_by_its_new_one() -> None:
+    made = assembler()
+    first = feed(made, transaction(m.Insert(1, ("Ann", "2", "5"))))
+    made.feed(encode(relation(1, "users", "boss age id")))
+    second = feed(made, transaction(m.Insert(1, ("3", "40", "6")), final=200))
+    assert images([*first, *second]) == [
+        ("users", "i", None, ("5", "2")),
+        ("users", "i", None, ("6", "3")),
+    ]
+
+
+def test_a_table_is_known_by_its_oid_under_any_name() -> None:
+    made = Assembler([replace(TAGS, oid=2)], piece_changes=10, piece_bytes=1 << 20, start=Lsn(10))
+    made.feed(encode(relation(2, "labels", "id label")))
+    assert images(feed(made, transaction(m.Insert(2, ("1", "x"))))) == [("tags", "i", None, ("1",))]
+    assert made.strangers == []
+
+
+def test_another_table_of_a_watched_name_is_a_stranger() -> None:
+    made = Assembler([replace(TAGS, oid=2)], piece_changes=10, piece_bytes=1 << 20, start=Lsn(10))
+    made.feed(encode(relation(7, "tags", "id label")))
+    assert made.strangers == [7]
 
 
 @pytest.mark.parametrize(

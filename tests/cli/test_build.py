@@ -213,6 +213,7 @@ def test_a_lock_is_not_built_of_a_lock(call: Call) -> None:
 
 
 LITERALS = {
+    "a URL of a replica": 'connection_url = "host=db"\nread_url = "postgresql://me:hunter2@db/shop"\n',
     "a url with a password": 'connection_url = "postgresql://me:hunter2@db/shop"',
     "a url with the password as a parameter": 'connection_url = "postgresql://db/shop?passw%6Frd=hunter2"',
     "keywords with a password": 'connection_url = "host=db password = hunter2"',

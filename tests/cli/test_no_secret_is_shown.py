@@ -11,11 +11,13 @@ import typer
 
 from flusso.cli import main as cli
 
-SECRETS = ("hunter2", "letmein", "sesame7")
+SECRETS = ("hunter2", "letmein", "sesame7", "opensaysme")
 GOOD = """
 [source]
 type = "postgres"
+give_up_after_secs = 1
 connection_url = { host = "127.0.0.1", port = 1, user = "me", password = "hunter2", database = "shop" }
+read_url = "postgresql://me:opensaysme@127.0.0.1:1/shop?sslmode=disable"
 
 [sinks.search]
 type = "opensearch"
@@ -32,7 +34,11 @@ max_retries = 0
 name = "t"
 schema = "t.yml"
 """
-BAD = GOOD.replace('type = "postgres"', 'type = "mysql"').replace("max_retries", "max_retrys")
+BAD = (
+    GOOD.replace("?sslmode=", "?sslmod=")
+    .replace('type = "postgres"', 'type = "mysql"')
+    .replace("max_retries", "max_retrys")
+)
 BROKEN = GOOD.replace('password = "hunter2"', 'password = "hunter2').replace('"sesame7"', "sesame7")
 ARGUMENTS = {
     "run": ["--once"],

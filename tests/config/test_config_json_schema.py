@@ -11,7 +11,7 @@ import pytest
 import test_load
 import test_load_fuzz
 
-from flusso.config.connection import SECRETS, TEXTS, WHOLE
+from flusso.config.conninfo import SECRETS, TEXTS, WHOLE
 from flusso.config.inherited import INHERITED, inherited_keys
 from flusso.config.json_schema import config_schema
 from flusso.config.load import load_deployment

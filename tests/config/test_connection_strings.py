@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
-from flusso.config.connection import conninfo
+from flusso.config.conninfo import PARAMETERS, conninfo
+from flusso.config.deployment import Deployment
 from flusso.config.load import load_deployment
 from flusso.errors import ConfigError
 from flusso.postgres.connect import Dsn
@@ -17,12 +20,16 @@ from flusso.postgres.connect import Dsn
 SCHEMA = "version: 1\ntable: t\nfields: [{text: a}]\n"
 
 
-def connection(folder: Path, toml: str, **env: str) -> str:
+def load(folder: Path, toml: str, **env: str) -> Deployment:
     (folder / "t.yml").write_text(SCHEMA)
     (folder / "flusso.toml").write_text(
         f'[source]\ntype = "postgres"\n{toml}\n[[index]]\nname = "t"\nschema = "t.yml"\n'
     )
-    return load_deployment(folder / "flusso.toml", env=env).source.connection.reveal()
+    return load_deployment(folder / "flusso.toml", env=env)
+
+
+def connection(folder: Path, toml: str, **env: str) -> str:
+    return load(folder, toml, **env).source.connection.reveal()
 
 
 def problems(folder: Path, toml: str, **env: str) -> list[str]:
@@ -145,3 +152,82 @@ _TEXT = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters
 def test_libpq_reads_back_whatever_was_quoted(user: str, password: str) -> None:
     found = conninfo_to_dict(conninfo({"user": user, "password": password}))
     assert found == {"user": user, "password": password}
+
+
+MISTAKES = {
+    "a URL": (
+        "postgresql://me:hunter2@h/d?sslmod=require",
+        'has an unknown parameter "sslmod": did you mean "sslmode"?',
+    ),
+    "keywords": (
+        "host=h dbname=d target_sesion_attrs=any",
+        'has an unknown parameter "target_sesion_attrs": did you mean "target_session_attrs"?',
+    ),
+    "a word": (
+        "postgresql://h/d?sslmode=verify_full",
+        "has an unknown sslmode: it is one of disable, allow, prefer, require, verify-ca, verify-full: "
+        'did you mean "verify-full"?',
+    ),
+    "our own parameter": (
+        "host=h replication=database",
+        'has the parameter "replication", which flusso sets itself: leave it out',
+    ),
+    "a stranger": ("host=h colour=blue", 'has an unknown parameter "colour"'),
+    "what may be the rest of a password": (
+        "host=h password=a hunter2=b",
+        "has an unknown parameter after its password: "
+        "a password with a space or a quote is written in quotes",
+    ),
+}
+
+
+@pytest.mark.parametrize("key", ["connection_url", "read_url"])
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistyped_parameter_is_named_without_a_connection(tmp_path: Path, case: str, key: str) -> None:
+    text, message = MISTAKES[case]
+    url = 'connection_url = "host=h"\n' if key != "connection_url" else ""
+    (found,) = problems(tmp_path, f'{url}{key} = "{text}"')
+    assert found.endswith(f"source.{key}: this {message}")
+
+
+def test_a_mistyped_word_in_a_table_of_parts_is_named(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, 'connection_url = { database = "d", sslmode = "requires" }')
+    assert found.startswith("3: source.connection_url.sslmode: this has an unknown sslmode")
+    assert found.endswith('did you mean "require"?')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://u:a?b=c@h:1,g:2/d?ssl=true&target_session_attrs=read-write&keepalives_idle=5",
+        "postgresql://%2Ftmp%2Fsockets/d?application_name=mine&connect_timeout=3",
+        "host='/tmp/a b' dbname=d password='x y=z' options='-c work_mem=4MB' channel_binding = require",
+        "postgresql://[::1]:5433/d?sslrootcert=system&sslnegotiation=direct&sslmode=verify-full",
+        "service=shop",
+    ],
+)
+def test_every_form_that_libpq_takes_is_taken(tmp_path: Path, text: str) -> None:
+    assert connection(tmp_path, f"connection_url = {json.dumps(text)}") == text
+
+
+def test_the_list_of_parameters_is_that_of_libpq() -> None:
+    own = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    assert own - set(PARAMETERS) == {"replication"}
+    assert set(PARAMETERS) - own <= {"servicefile"}, "of a newer libpq"
+
+
+def test_a_library_user_is_told_of_a_mistyped_parameter_too() -> None:
+    with pytest.raises(ConfigError, match=r'unknown parameter "sslmod".*did you mean "sslmode"') as caught:
+        Dsn("postgresql://me:hunter2@h/d?sslmod=require")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_parts_of_a_replica_are_read_like_those_of_the_source(tmp_path: Path) -> None:
+    found = load(
+        tmp_path,
+        'connection_url = "host=h"\nread_url = { host = "r", database = "d", password = { env = "PW" } }',
+        PW="p w",
+    ).source.read_url
+    assert found is not None
+    assert conninfo_to_dict(found.reveal())["password"] == "p w"
+    assert "p w" not in repr(found)

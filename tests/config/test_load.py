@@ -63,7 +63,7 @@ slot = "s"
 publication = "p"
 manage_publication = false
 replica_identity = "ignore"
-max_connections = 4
+max_connections = 7
 [spark]
 master = "local[2]"
 [spark.conf]
@@ -80,7 +80,7 @@ seed_parallelism = 3
 """
     found = load(tmp_path, toml + INDEX)
     assert found.prefix == "dev_"
-    assert (found.source.slot, found.source.publication, found.source.max_connections) == ("s", "p", 4)
+    assert (found.source.slot, found.source.publication, found.source.max_connections) == ("s", "p", 7)
     assert found.source.replica_identity is ReplicaIdentity.IGNORE
     assert not found.source.manage_publication
     assert found.spark.master == "local[2]"
@@ -234,15 +234,6 @@ CASES = {
 }  # fmt: skip
 
 LATER = {
-    "read_url": (
-        SOURCE + 'read_url = "host=h"\n' + INDEX,
-        "4:1: source.read_url: read_url is not supported yet",
-    ),
-    "failover": (SOURCE + "failover = true\n" + INDEX, "4:1: source.failover: failover is not supported yet"),
-    "manage": (
-        SOURCE + 'replica_identity = "manage"\n' + INDEX,
-        '4:20: source.replica_identity: "manage" is not supported yet',
-    ),
     "auto": (
         SOURCE + 'replica_identity = "auto"\n' + INDEX,
         '4:20: source.replica_identity: "auto" is not supported yet',

@@ -6,7 +6,7 @@ import tempfile
 from io import StringIO
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from rich.console import Console
 
 from damage import misspelt, rearranged, revalued, spliced
@@ -96,6 +96,9 @@ def _printed(error: ConfigError) -> str:
 
 
 @settings(max_examples=250, deadline=None)
+@example('[sinks.s]\ntype = "ur//me:hunter2@a:9200"')
+@example('[sinks.s]\ntype = "ur//me:hunter2@a:9200", "https://b:9200"]')
+@example('[source]\nreplica_identity = "me:hunter2@a"')
 @given(spliced(GOOD, PIECES))
 def test_a_damaged_toml_gives_a_deployment_or_a_config_error(text: str) -> None:
     _survives(text)

@@ -84,10 +84,16 @@ def test_not_managing_identities_is_reporting_them(tmp_path: Path) -> None:
     assert found.source.replica_identity is ReplicaIdentity.CHECK
 
 
-def test_managing_identities_is_told_to_have_no_effect_and_they_are_reported(tmp_path: Path) -> None:
+def test_managing_identities_means_the_same_here(tmp_path: Path) -> None:
     found = source(tmp_path, 'connection_url = "host=h"\nmanage_replica_identity = true')
-    assert [warning.code for warning in found.warnings] == [Code.NO_EFFECT]
-    assert found.source.replica_identity is ReplicaIdentity.CHECK
+    assert found.warnings == ()
+    assert found.source.replica_identity is ReplicaIdentity.MANAGE
+
+
+def test_managing_identities_is_said_in_one_way_only(tmp_path: Path) -> None:
+    both = 'manage_replica_identity = true\nreplica_identity = "check"'
+    with pytest.raises(ConfigError, match="takes either replica_identity or manage_replica_identity"):
+        source(tmp_path, f'connection_url = "host=h"\n{both}')
 
 
 def test_what_there_is_nothing_of_is_told_and_not_refused(hotel: Deployment) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from fix_postgres import Database
 from flusso.builder.check.fit import find_problems
-from flusso.builder.plan import blind_links, compile_index
+from flusso.builder.plan import compile_index, watched_tables
+from flusso.capture.coverage import inspect_coverage
 from flusso.config.load import load_deployment
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import Aggregate, AggregateKind, Join, JoinKind, tables_of, walk
@@ -93,7 +94,8 @@ def test_no_relation_of_the_shop_is_blind(database18: Database) -> None:
     with database18.connect() as conn:
         for index in shop.indexes:
             catalog = read_catalog(conn, tables_of(index.schema))
-            assert blind_links([compile_index(index.name, index.schema, catalog)], catalog) == []
+            watched = watched_tables([compile_index(index.name, index.schema, catalog)])
+            assert inspect_coverage(conn, "flusso", watched).identities == ()
 
 
 @pytest.mark.postgres

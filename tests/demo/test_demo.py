@@ -125,7 +125,7 @@ def test_an_interrupt_at_any_moment_ends_the_demo_in_order(words: str) -> None:
     with started_demo() as demo:
         demo.wait_for(words)
         demo.interrupt()
-        assert demo.wait() == 130
+        assert demo.wait() == 130, demo.text()
         assert "Traceback" not in demo.text()
         assert "Summary" not in demo.text()
         demo.assert_nothing_is_left()

@@ -18,7 +18,7 @@ import pytest
 
 from commands import Deployment, Running
 from fix_postgres import Database
-from flusso.engine.java import make_java_home
+from flusso.engine.java import find_java, make_java_home
 from flusso.engine.session import Session
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market
@@ -92,7 +92,7 @@ def standalone_master(tmp_path: Path) -> Iterator[str]:
     port = _free_port()
     env = {
         "PATH": os.environ["PATH"],
-        "JAVA_HOME": str(make_java_home(folder)),
+        "JAVA_HOME": str(make_java_home(folder, find_java())),
         "SPARK_HOME": str(SPARK),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(folder / "work"),

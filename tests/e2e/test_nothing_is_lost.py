@@ -140,23 +140,6 @@ def test_a_process_killed_between_write_and_confirm_loses_nothing(
     assert_exact(database18, spec)
 
 
-def test_a_lost_connection_heals_and_nothing_is_lost(
-    database18: Database, spark_session: Session, tmp_path: Path
-) -> None:
-    create_market(database18, users=50)
-    spec = market_spec(database18, sqlite_sink(tmp_path))
-    with Run(spec, spark_session) as run:
-        run.wait_seeded()
-        database18.execute("update users set name = 'before' where id = 1")
-        database18.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity "
-            "where datname = current_database() and pid <> pg_backend_pid()"
-        )
-        database18.execute("update users set name = 'after' where id = 2")
-        run.wait_confirmed(database18)
-    assert_exact(database18, spec)
-
-
 def _is_free(database: Database, slot: str) -> bool:
     found = database.execute("select active_pid is null from pg_replication_slots where slot_name = %s", slot)
     return bool(found[0][0])

@@ -1,4 +1,7 @@
-"""Signals and murders: whatever ends, nothing is lost and nobody keeps the slot."""
+"""Signals and murders: whatever ends, nothing is lost and nobody keeps the slot.
+
+The deaths of source worker and Python workers are in test_large.py, in the middle of a transaction.
+"""
 
 from __future__ import annotations
 
@@ -100,22 +103,4 @@ def test_killing_the_jvm_exits_with_code_6_and_loses_nothing(
     running.deployment.database.execute("update users set name = 'unseen' where id < 50")
     assert running.wait_end() == 6, running.log()
     assert_gone(family)
-    _assert_exact_after_restart(running.deployment, spark_session)
-
-
-def test_killing_the_source_worker_heals(running: Running, spark_session: Session) -> None:
-    _change_and_wait(running, "before")
-    os.kill(running.find("python_streaming_source_runner"), signal.SIGKILL)
-    _change_and_wait(running, "after")
-    running.signal_group(signal.SIGTERM)
-    assert running.wait_end() == 0
-    _assert_exact_after_restart(running.deployment, spark_session)
-
-
-def test_killing_a_python_worker_heals(running: Running, spark_session: Session) -> None:
-    _change_and_wait(running, "before")
-    os.kill(running.find("pyspark.daemon"), signal.SIGKILL)
-    _change_and_wait(running, "after")
-    running.signal_group(signal.SIGTERM)
-    assert running.wait_end() == 0
     _assert_exact_after_restart(running.deployment, spark_session)

@@ -55,7 +55,8 @@ def test_no_password_is_on_a_command_line_in_a_log_or_in_the_event_log(
 def test_a_wrong_password_and_host_are_reported_without_the_password(
     database18: Database, tmp_path: Path
 ) -> None:
-    deployment = Deployment(tmp_path, database18)
+    impatient = 'give_up_after_secs = 1\n[sinks.local]\ntype = "sqlite"\npath = "index.db"\n'
+    deployment = Deployment(tmp_path, database18, sink=impatient)
     deployment.env["DATABASE_URL"] = f"postgres://someone:{PASSWORD}@127.0.0.1:1/nowhere"
     for command in (["run", "--once"], ["check"], ["status"]):
         done = deployment.call(*command)

@@ -9,7 +9,7 @@ import pytest
 
 from fix_postgres import Database
 from flusso.diagnostic import Code
-from flusso.engine.events import Event, Noticed
+from flusso.engine.events import Event, IdentitySet, Noticed
 from flusso.engine.preflight import examine
 from flusso.engine.provision import prepare
 from flusso.errors import SchemaError, SourceRefused
@@ -62,3 +62,18 @@ def test_warnings_are_told_once_and_keep_nobody_from_starting(database18: Databa
     assert told == [Code.MISSING_INDEX, Code.BLIND_RELATION]
     assert describe(events[0]).startswith('warning code=missing-index index "users": field "orderCount": ')
     assert 'create index concurrently on "public"."orders" ("user_id");' in describe(events[0])
+
+
+def test_managed_identities_are_set_told_and_then_exact(database18: Database, tmp_path: Path) -> None:
+    create_market(database18, users=3)
+    database18.execute("alter table items replica identity default")
+    spec = market_spec(database18, sqlite_sink(tmp_path), manages_identity=True)
+    events: list[Event] = []
+    assert prepare(spec, events.append, threading.Event())
+    set_by = 'alter table "public"."items" replica identity full'
+    assert [event for event in events if isinstance(event, IdentitySet)] == [
+        IdentitySet("public.items", set_by)
+    ]
+    assert [event.finding.code for event in events if isinstance(event, Noticed)] == [Code.MANAGED_IDENTITY]
+    with database18.connect() as conn:
+        assert examine(conn, spec).findings == ()

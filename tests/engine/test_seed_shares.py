@@ -4,12 +4,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from flusso.builder.read import BlockRange
-from flusso.engine.seed import _MOST_RANGES, Seeder
+from flusso.engine.seed import _MOST_RANGES, Seeder, _Progress
 
 
 def _seeder(parallelism: int, *ranges: BlockRange) -> Seeder:
     nothing: Any = SimpleNamespace()
-    seeder = Seeder(nothing, nothing, nothing, {}, 1.0, parallelism, nothing, nothing)
+    seeder = Seeder(nothing, nothing, nothing, {}, 1.0, parallelism, nothing, nothing, nothing)
     seeder._ranges.extend(ranges)
     return seeder
 
@@ -35,3 +35,16 @@ def test_turns_side_by_side_leave_each_other_enough() -> None:
 def test_the_last_range_is_taken_alone_and_then_there_is_none() -> None:
     seeder = _seeder(3, *_ranges("users", 1))
     assert [len(seeder._take_turn()), len(seeder._take_turn())] == [1, 0]
+
+
+def test_most_of_an_index_is_refreshed_once_and_not_when_all_is_there() -> None:
+    progress = _Progress(ranges=10, started_s=0.0)
+    due = []
+    for done in range(1, 11):
+        progress.done = done
+        due.append(progress.take_refresh())
+    assert due == [done == 7 for done in range(1, 11)]
+
+
+def test_an_index_of_one_range_has_no_refresh_but_the_last() -> None:
+    assert not _Progress(ranges=1, started_s=0.0, done=1).take_refresh()

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from flusso.debt import Cursor, Debt, Scope
 from flusso.errors import SinkRefused
 from flusso.sinks.base import IndexState
 from flusso.sinks.state import state_from_json, state_to_json
@@ -14,6 +15,20 @@ from flusso.sinks.state import state_from_json, state_to_json
 def test_a_state_reads_back_as_it_was_written() -> None:
     state = IndexState("books", "d", 3, True, "slot", "7", 1 << 62, (1 << 63) - 1)
     assert state_from_json(state_to_json(state)) == state
+
+
+def test_a_debt_reads_back_as_it_was_written() -> None:
+    cursor = Cursor('"public"."users"', 16384, 40, are_rows_paid=True, after="0:17:99")
+    debt = Debt(Scope.WHOLE, ("a was attached", "b was dropped"), 1 << 40, 3, cursor)
+    state = IndexState("books", "d", 3, debts=(debt,))
+    assert state_from_json(state_to_json(state)) == state
+
+
+@pytest.mark.parametrize("news", [{"scope": "fan_out"}, {"scope": "held", "path": 3}])
+def test_a_debt_that_a_newer_release_made_is_one_for_the_whole_index(news: dict[str, object]) -> None:
+    debt = {"scope": "held", "reasons": ["x"], "since": 7, "cursor": {"after": "9"}} | news
+    text = json.dumps({"index": "books", "digest": "d", "generation": 1, "debts": [debt]})
+    assert state_from_json(text).debts == (Debt(Scope.WHOLE, ("x",), 7),)
 
 
 def test_keys_of_a_newer_release_are_passed_over_and_missing_ones_take_their_default() -> None:

@@ -12,7 +12,7 @@ its own, from its own old link.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flusso.builder.keys import columns_of, convert_texts, match_keys, select_texts
@@ -44,17 +44,8 @@ class Path:
     """From `key` to `columns`; None without a primary key."""
     partitions: tuple[TableName, ...] | None = None
     """The tables that hold the rows of a partitioned one."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlindLink:
-    """A place whose deletes and moves cannot be seen, because the old row in the WAL lacks the link."""
-
-    index: str
-    field: str
-    table: TableName
-    columns: Columns
-    remedy_sql: str
+    oid: int = 0
+    """The table's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +62,6 @@ def find_paths(schema: IndexSchema, catalog: Catalog) -> tuple[Path, ...]:
     """List all paths of a completed schema, the root's first."""
     root = _Level(catalog.tables[schema.table], schema.primary_key, ())
     return (_path(root.table, root.key, (), ""), *_below(schema.fields, root, catalog))
-
-
-def find_blind_links(index: str, paths: Sequence[Path], catalog: Catalog) -> list[BlindLink]:
-    """List the places whose link columns the table's replica identity does not carry."""
-    found = []
-    for path in paths:
-        table = catalog.tables[path.table]
-        if not set(path.columns) <= set(table.identity_columns):
-            remedy = _show_old_rows(table, path.columns)
-            found.append(BlindLink(index, path.field, path.table, path.columns, remedy))
-    return found
-
-
-def _show_old_rows(table: Table, columns: Columns) -> str:
-    """Give the statements after which the WAL has these columns of old rows; each partition has its own."""
-    blind = [part.name for part in table.partitions if not set(columns) <= set(part.identity_columns)]
-    return " ".join(
-        f"alter table {quote_table(name)} replica identity full;" for name in blind or [table.name]
-    )
 
 
 def _below(fields: tuple[Field, ...], parent: _Level, catalog: Catalog) -> Iterator[Path]:
@@ -135,7 +107,7 @@ def _path(table: Table, columns: Columns, hops: tuple[Hop, ...], field: str) -> 
     reread = _hop(table, key, columns) if key else None
     held = tuple(partition.name for partition in table.partitions)
     partitions = held if table.kind is TableKind.PARTITIONED else None
-    return Path(table.name, columns, hops, field, key, reread, partitions)
+    return Path(table.name, columns, hops, field, key, reread, partitions, table.oid)
 
 
 def _hop(table: Table, given: Columns, wanted: Columns) -> Hop:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
 from flusso.builder.keys import columns_of, may_be_hashed, select_texts
-from flusso.builder.paths import BlindLink, Hop, Path, find_blind_links, find_paths
+from flusso.builder.paths import Hop, Path, find_paths
 from flusso.builder.statement import Statement, documents_by_keys, documents_by_range
 from flusso.catalog import Catalog, TableName
 from flusso.change import WatchedTable
@@ -21,15 +21,14 @@ from flusso.postgres.identifiers import quote_table
 from flusso.schema.model import IndexSchema, tables_of
 
 __all__ = [
-    "BlindLink",
     "Hop",
     "IndexPlan",
     "Path",
     "Statement",
-    "blind_links",
     "compile_index",
     "find_problems",
     "find_shared_rows",
+    "is_root_alone",
     "watched_tables",
     "without_partitions",
 ]
@@ -50,8 +49,6 @@ class IndexPlan:
     paths: tuple[Path, ...]
     reads: frozenset[TableName]
     """Every table that the documents read."""
-    all_keys: Statement
-    """The keys of all root rows, without operands."""
     long_keys: Statement
     """The keys of the root rows whose id may be a hash, without operands."""
 
@@ -73,9 +70,13 @@ def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPla
         by_range=documents_by_range(whole, catalog),
         paths=find_paths(whole, catalog),
         reads=tables_of(whole),
-        all_keys=Statement(all_keys, ()),
         long_keys=Statement(f"{all_keys}\nwhere {may_be_hashed('t', key)}", ()),
     )
+
+
+def is_root_alone(plan: IndexPlan) -> bool:
+    """Whether rows of the root stand nowhere in its documents but at the top."""
+    return sum(path.table == plan.root for path in plan.paths) == 1
 
 
 def without_partitions(plan: IndexPlan) -> IndexPlan:
@@ -91,7 +92,13 @@ def watched_tables(plans: Collection[IndexPlan]) -> tuple[WatchedTable, ...]:
         for path in plan.paths:
             links.setdefault(path.table, set()).update(path.columns)
     return tuple(
-        WatchedTable(table, (*path.key, *sorted(links[table] - set(path.key))), path.partitions)
+        WatchedTable(
+            table,
+            (*path.key, *sorted(links[table] - set(path.key))),
+            path.partitions,
+            tuple(sorted(links[table])),
+            path.oid,
+        )
         for table, path in sorted(paths.items(), key=lambda item: item[0])
     )
 
@@ -108,8 +115,3 @@ def find_shared_rows(watched: Iterable[WatchedTable]) -> list[Diagnostic]:
                 hint = "name the partitioned table in all places, with a filter where only a part is meant"
                 found.append(Diagnostic(Code.UNFOLLOWABLE_TABLE, message, hint))
     return found
-
-
-def blind_links(plans: Iterable[IndexPlan], catalog: Catalog) -> list[BlindLink]:
-    """List the relations whose deletes and moves the present replica identities hide."""
-    return [link for plan in plans for link in find_blind_links(plan.index, plan.paths, catalog)]

@@ -14,13 +14,14 @@ from typing import Any
 import psycopg
 from psycopg.types.string import ByteaBinaryLoader
 
+from flusso.builder.extents import Extent, read_extents
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.plan import IndexPlan
 from flusso.builder.statement import PARTITION
 from flusso.catalog import TableName
 from flusso.document import Key, id_text, is_hashed
-from flusso.postgres.connect import Connection, translated
+from flusso.postgres.connect import Connection
 from flusso.postgres.identifiers import quote_table
 
 _HASHED_PAGE = 10_000
@@ -28,21 +29,6 @@ _MAX_FETCH = 10_000
 # Larger ones cost a search server a little less, but what the stream writes beside a seed waits behind them.
 _CHUNK_BYTES = 400_000
 _MAX_TID = "(4294967295,65535)"
-_SIZES = """
-select n.nspname::text, c.relname::text,
-  pg_relation_size(c.oid) / current_setting('block_size')::bigint, current_setting('block_size')::bigint
-from pg_class as root
-cross join lateral (
-  select root.oid as relid where root.relkind <> 'p'
-  union all
-  select tree.relid::oid from pg_partition_tree(root.oid) as tree where root.relkind = 'p' and tree.isleaf
-) as held
-join pg_class as c on c.oid = held.relid
-join pg_namespace as n on n.oid = c.relnamespace
-where root.oid = $1::text::regclass
-order by 1, 2
-"""
-
 # A cursor is planned for its first rows by default, but all of these will be read. The estimate of a range
 # is high enough to compile its expressions, which would cost more than the range gains from it.
 _SETTINGS = "select set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', true)"
@@ -108,19 +94,21 @@ def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> list[Key]:
 
 def plan_ranges(conn: Connection, plan: IndexPlan, range_mb: float) -> list[BlockRange]:
     """Cut the root table, or each of its partitions, into ranges of about that size; the last has no end."""
-    with translated(f"cannot read the size of {plan.root}"):
-        rows = psycopg.RawCursor(conn).execute(_SIZES.encode(), [quote_table(plan.root)]).fetchall()
-    ranges: list[BlockRange] = []
-    for schema, name, blocks, block_bytes in rows:
-        partition = TableName(schema, name) if TableName(schema, name) != plan.root else None
-        step = max(1, int(range_mb * 1024 * 1024) // block_bytes)
-        starts = range(0, max(1, blocks), step)
-        ranges += (
-            BlockRange(plan.index, start, start + step if start != starts[-1] else None, partition)
-            for start in starts
-        )
+    extents = read_extents(conn, plan.root)
+    ranges = [each for extent in extents for each in cut_ranges(plan, extent, range_mb)]
     # Without a partition there is nothing to read, but a seed has to begin in order to end.
     return ranges or [BlockRange(plan.index, 0, None)]
+
+
+def cut_ranges(plan: IndexPlan, extent: Extent, range_mb: float, first_block: int = 0) -> list[BlockRange]:
+    """Cut one table of the root's tree, from a block on."""
+    partition = extent.table if extent.table != plan.root else None
+    step = max(1, int(range_mb * 1024 * 1024) // extent.block_bytes)
+    starts = range(first_block, max(first_block + 1, extent.blocks), step)
+    return [
+        BlockRange(plan.index, start, start + step if start != starts[-1] else None, partition)
+        for start in starts
+    ]
 
 
 def read_range(

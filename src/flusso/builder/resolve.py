@@ -16,9 +16,10 @@ import psycopg
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.paths import Hop, Path
-from flusso.builder.plan import IndexPlan
+from flusso.builder.plan import IndexPlan, is_root_alone
 from flusso.catalog import TableName
 from flusso.change import UNCHANGED, Change, Operation, Values, WatchedTable
+from flusso.debt import Scope
 from flusso.document import DocumentId, Key
 from flusso.postgres.connect import Connection
 
@@ -33,7 +34,7 @@ _names = itertools.count(1)
 def resolve(
     conn: Connection, plans: Sequence[IndexPlan], changes: Iterable[Change], watched: Sequence[WatchedTable]
 ) -> Iterator[DocumentId]:
-    """Give the ids of all documents that the changes may have touched, roots that are truncated aside.
+    """Give the ids of all documents that the changes may have touched, those that `find_owed` names aside.
 
     The connection is busy, in a transaction, until the iterator has ended or is closed.
     """
@@ -47,25 +48,32 @@ def resolve(
         yield document
 
 
-def truncated_roots(plans: Iterable[IndexPlan], changes: Iterable[Change]) -> set[str]:
-    """Name the indexes whose root was truncated: their documents are only known to the sink."""
-    truncated = {change.table for change in changes if change.operation is Operation.TRUNCATE}
-    return {plan.index for plan in plans if plan.root in truncated}
+def find_owed(plans: Iterable[IndexPlan], changes: Iterable[Change]) -> Iterator[tuple[str, Scope, str]]:
+    """Name the indexes with documents that no change leads to: which ones, and why.
+
+    Rows that a TRUNCATE took are in no log: which documents showed them only the sinks know.
+    """
+    changed = {(change.table, change.operation) for change in changes if not (change.new or change.old)}
+    for plan in plans:
+        for table, operation in sorted(item for item in changed if item[0] in plan.reads):
+            is_root = table == plan.root
+            if operation is Operation.TRUNCATE:
+                is_alone = is_root and is_root_alone(plan)
+                yield plan.index, Scope.GONE if is_alone else Scope.HELD, f"{table} was truncated"
+            else:
+                why = f"{table} was changed while its columns had other names"
+                yield plan.index, Scope.WHOLE if is_root else Scope.HELD, why
 
 
 def _all(
     conn: Connection, plans: Sequence[IndexPlan], changes: Iterable[Change], watched: Sequence[WatchedTable]
 ) -> Iterator[DocumentId]:
     positions = {table.name: {name: n for n, name in enumerate(table.columns)} for table in watched}
-    enumerated: set[str] = set()
     for chunk in _chunks(changes):
         by_table: dict[TableName, list[Change]] = {}
         for change in chunk:
             by_table.setdefault(change.table, []).append(change)
         for plan in plans:
-            if _must_enumerate(plan, by_table) and plan.index not in enumerated:
-                enumerated.add(plan.index)
-                yield from _documents(plan, _stream(conn, plan.all_keys.sql, [], f"keys of {plan.root}"))
             for path in plan.paths:
                 rows = [change for change in by_table.get(path.table, ()) if change.new or change.old]
                 if rows:
@@ -74,14 +82,6 @@ def _all(
 
 def _documents(plan: IndexPlan, keys: Iterable[Key]) -> Iterator[DocumentId]:
     return (DocumentId(plan.index, key) for key in keys)
-
-
-def _must_enumerate(plan: IndexPlan, by_table: Mapping[TableName, Sequence[Change]]) -> bool:
-    return any(
-        change.operation is Operation.TRUNCATE
-        for table in plan.reads - {plan.root}
-        for change in by_table.get(table, ())
-    )
 
 
 def _follow(

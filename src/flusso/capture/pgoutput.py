@@ -191,6 +191,8 @@ def decode(data: bytes) -> Message:
     if not data:
         raise DecodeError("an empty replication message")
     read = _READERS.get(data[0])
+    if data[0] in _NOT_ASKED_FOR:
+        raise DecodeError(f"a {_NOT_ASKED_FOR[data[0]]} message, which was not asked for")
     if read is None:
         raise DecodeError(f"a replication message of unknown kind 0x{data[0]:02x}")
     cursor = _Cursor(bytes(data))
@@ -286,6 +288,19 @@ def _logical_message(cursor: _Cursor) -> LogicalMessage:
     flags, lsn, prefix = cursor.number(_U8), cursor.lsn(), cursor.name()
     return LogicalMessage(bool(flags & 1), lsn, prefix, cursor.raw(cursor.number(_I32)))
 
+
+_NOT_ASKED_FOR = {
+    ord("S"): "stream start",
+    ord("E"): "stream stop",
+    ord("c"): "stream commit",
+    ord("A"): "stream abort",
+    ord("p"): "stream prepare",
+    ord("b"): "begin prepare",
+    ord("P"): "prepare",
+    ord("K"): "commit prepared",
+    ord("r"): "rollback prepared",
+}
+"""Of transactions that are sent before they commit or in two phases: later protocol versions have them."""
 
 _READERS: dict[int, Callable[[_Cursor], Message]] = {
     ord("B"): _begin,

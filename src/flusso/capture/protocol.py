@@ -18,8 +18,8 @@ KEEPALIVE = 0x6B
 PAYLOAD_START = 25
 """Where the payload of an `XLogData` frame begins: kind, start, end, send time."""
 
-_XLOG_HEAD = Struct(">BQQQ")
-_KEEPALIVE = Struct(">BQQB")
+_XLOG_HEAD = Struct(">BQQq")
+_KEEPALIVE = Struct(">BQqB")
 _STATUS = Struct(">BQQQqB")
 _STATUS_KIND = 0x72
 _EPOCH_US = 946_684_800_000_000
@@ -33,6 +33,8 @@ class XLogData:
     start: Lsn
     end: Lsn
     payload: bytes
+    sent_us: int
+    """When it was sent, in microseconds of Unix time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Keepalive:
 
     end: Lsn
     reply_requested: bool
+    sent_us: int
+    """When it was sent, in microseconds of Unix time."""
 
 
 Frame = XLogData | Keepalive
@@ -54,15 +58,15 @@ def decode_frame(data: bytes) -> Frame:
     if kind == XLOG_DATA:
         if len(data) < PAYLOAD_START:
             raise DecodeError(f"a WAL data frame of {len(data)} bytes is too short")
-        _, start, end, _ = _XLOG_HEAD.unpack_from(data)
-        return XLogData(Lsn(start), Lsn(end), bytes(data[PAYLOAD_START:]))
+        _, start, end, sent = _XLOG_HEAD.unpack_from(data)
+        return XLogData(Lsn(start), Lsn(end), bytes(data[PAYLOAD_START:]), to_unix_us(sent))
     if kind == KEEPALIVE:
         if len(data) != _KEEPALIVE.size:
             raise DecodeError(f"a keepalive frame of {len(data)} bytes, expected {_KEEPALIVE.size}")
-        _, end, _, reply = _KEEPALIVE.unpack(data)
+        _, end, sent, reply = _KEEPALIVE.unpack(data)
         if reply > 1:
             raise DecodeError(f"a keepalive frame with the reply flag {reply}")
-        return Keepalive(Lsn(end), bool(reply))
+        return Keepalive(Lsn(end), bool(reply), to_unix_us(sent))
     raise DecodeError(f"a replication frame of unknown kind 0x{kind:02x}")
 
 

@@ -17,13 +17,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from flusso.capture.buffer import PieceBuffer, pack
+from flusso.capture.buffer import Encode, PieceBuffer, pack
 from flusso.capture.fence import Fence
 from flusso.capture.protocol import PAYLOAD_START, XLOG_DATA, Keepalive, decode_frame
 from flusso.capture.replication import Replication
 from flusso.capture.snapshot import Snapshot
 from flusso.capture.transactions import Assembler, Piece
-from flusso.errors import FlussoError, SourceError
+from flusso.errors import FlussoError, SourceError, SourceUnavailable
 from flusso.lsn import Lsn
 
 _LONGEST_POLL_S = 0.25
@@ -47,20 +47,24 @@ class Reader:
         buffer: PieceBuffer,
         *,
         admit: Callable[[Sequence[int]], None],
+        encode: Encode,
         piece_changes: int,
         piece_bytes: int,
         buffer_bytes: int,
         status_interval_s: float,
+        silence_s: float,
     ) -> None:
         self._replication = replication
         self._fence = fence
         self._assembler = assembler
         self._buffer = buffer
         self._admit = admit
+        self._encode = encode
         self._piece_changes = piece_changes
         self._piece_bytes = piece_bytes
         self._buffer_bytes = buffer_bytes
         self._status_interval_s = status_interval_s
+        self._silence_s = silence_s
         self._held: deque[Piece] = deque()
         self._held_bytes = 0
         self._held_since = 0.0
@@ -70,7 +74,7 @@ class Reader:
         self._status_at = 0.0
         self._ask_at = 0.0
         self._ask_pause_s = _FIRST_ASK_PAUSE_S
-        self._heard_at = 0.0
+        self._heard_at = self._asked_at = time.monotonic()
         self._is_stopped = False
         self._parent = os.getppid()
         self._wake_in, self._wake_out = socket.socketpair()
@@ -116,7 +120,10 @@ class Reader:
         now = time.monotonic()
         if now >= self._status_at or self._buffer.confirmed > self._sent:
             self._send_status(reply=now - self._heard_at >= self._status_interval_s)
-        is_full = self._held_bytes + self._buffer.bytes >= self._buffer_bytes
+        is_full = self._held_bytes + self._buffer.bytes >= self._buffer_bytes and not self._buffer.is_awaited
+        if is_full:
+            self._heard_at = now  # whoever does not listen cannot complain of silence
+        self._check_silence(now)
         self._poll.modify(self._replication.fileno(), 0 if is_full else select.POLLIN)
         has_more = self._replication.has_more and not is_full
         ready = self._wait(now if has_more else min(self._status_at, now + _LONGEST_POLL_S))
@@ -129,6 +136,12 @@ class Reader:
             self._take_frames()
         if self._held:
             self._expose()
+
+    def _check_silence(self, now: float) -> None:
+        """Give a server up that answers nothing: its host may be gone without a word to the sockets."""
+        since = min(self._heard_at, self._asked_at) if self._fence.is_asking else self._heard_at
+        if now - since > self._silence_s:
+            raise SourceUnavailable(f"the server has said nothing for {self._silence_s:.0f} s")
 
     def _wait(self, until: float) -> set[int]:
         if self._held and not self._fence.is_asking:
@@ -187,7 +200,7 @@ class Reader:
         if visible:
             self._received = visible[-1].end.lsn
             self._buffer.expose(
-                pack(visible, piece_changes=self._piece_changes, piece_bytes=self._piece_bytes)
+                pack(visible, self._encode, piece_changes=self._piece_changes, piece_bytes=self._piece_bytes)
             )
             self._held_since = time.monotonic()
             self._ask_pause_s = _FIRST_ASK_PAUSE_S
@@ -198,6 +211,7 @@ class Reader:
         now = time.monotonic()
         if not self._fence.is_asking and now >= self._ask_at:
             self._fence.ask()
+            self._asked_at = now
         if now - self._held_since > _STUCK_S:
             self._held_since = now
             _log.warning("a received transaction is not visible yet: is a synchronous standby missing?",

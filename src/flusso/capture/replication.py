@@ -7,15 +7,23 @@ short poll, and turns the server's errors into ours.
 from __future__ import annotations
 
 import os
-import random
 import select
 import time
 
 import psycopg
 from psycopg import pq
+from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_random_exponential
 
+from flusso.capture.fingerprint import Gap
 from flusso.capture.protocol import encode_status
-from flusso.errors import PublicationError, SlotBusy, SlotLost, SourceError, SourceRefused, SourceUnavailable
+from flusso.errors import (
+    SlotBusy,
+    SlotInvalidated,
+    SlotMissing,
+    SourceError,
+    SourceRefused,
+    SourceUnavailable,
+)
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Connection, Dsn, connect_replication, translate
 from flusso.postgres.identifiers import literal, quote
@@ -24,6 +32,7 @@ _POLL_MS = 250
 _ANSWER_S = 30.0
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+_RESEED = 'run flusso reindex --all, or set source.on_slot_lost = "reseed"'
 
 
 class Replication:
@@ -42,7 +51,11 @@ class Replication:
         return self._pgconn.socket
 
     def receive(self, limit: int) -> list[memoryview]:
-        """Read what the socket has and give the whole frames, at most about `limit` of them."""
+        """Read what the socket has and give the whole frames, at most `limit` of them; never waits.
+
+        Call it again while `has_more`, else when the socket is readable. A stream that has ended gives what
+        it had, and then raises: `SourceUnavailable` for a lost connection, else what the server said.
+        """
         frames: list[memoryview] = []
         take, get = frames.append, self._pgconn.get_copy_data
         if self._has_ended:
@@ -64,7 +77,10 @@ class Replication:
         return frames
 
     def send_status(self, written: Lsn, confirmed: Lsn, *, reply: bool) -> None:
-        """Tell the server how far we are; `reply` asks it for a keepalive."""
+        """Tell the server how far we are; `reply` asks it for a keepalive. Never waits.
+
+        The slot moves to `confirmed`, never backwards; before that everything must be durable elsewhere.
+        """
         status = encode_status(written, confirmed, confirmed, reply=reply, now_us=time.time_ns() // 1000)
         try:
             # What the socket does not take now goes out with the next status.
@@ -77,11 +93,15 @@ class Replication:
         """Close the socket, which releases the slot."""
         self._conn.close()
 
-    def begin(self, publication: str) -> None:
-        """Ask for the stream; raises `SlotBusy` at once when the slot has a reader."""
+    def begin(self, publication: str, start: Lsn | None = None) -> None:
+        """Ask for the stream from where the slot stands, or from a later `start`.
+
+        The server takes a `start` behind the slot for the slot's own position, and leaves out transactions
+        that committed before a later one. Raises `SlotBusy` at once when the slot has a reader.
+        """
         names = literal(quote(publication))
         command = (
-            f"START_REPLICATION SLOT {quote(self._slot)} LOGICAL 0/0 "
+            f"START_REPLICATION SLOT {quote(self._slot)} LOGICAL {start or Lsn(0)} "
             f"(proto_version '1', publication_names {names})"
         )
         try:
@@ -122,26 +142,31 @@ class Replication:
         return SourceUnavailable(f'the server ended the stream of slot "{self._slot}"')
 
 
-def open_replication(dsn: Dsn, slot: str, publication: str, *, patience_s: float) -> Replication:
-    """Connect and start; a slot that is still busy is tried again, its reader may be dying."""
+def open_replication(
+    dsn: Dsn, slot: str, publication: str, *, patience_s: float, start: Lsn | None = None
+) -> Replication:
+    """Connect and start, from where the slot stands or from `start`, whichever is later.
+
+    A slot that is still busy is tried again with growing pauses, its reader may be dying; after `patience_s`,
+    or at once when our own parent is gone, that raises `SlotBusy`. Raises `SlotMissing`, `SlotInvalidated`,
+    `PublicationError`, `SourceRefused` or `SourceUnavailable` at once.
+    """
     parent = os.getppid()
-    deadline = time.monotonic() + patience_s
     replication = Replication(connect_replication(dsn), slot)
-    pause_s = _FIRST_PAUSE_S
+    is_late = stop_before_delay(patience_s)
+    # The server tells nobody when a slot becomes free: ask again, and not all at the same moment.
+    attempts = Retrying(
+        retry=retry_if_exception_type(SlotBusy),
+        wait=wait_random_exponential(multiplier=_FIRST_PAUSE_S, max=_LONGEST_PAUSE_S),
+        stop=lambda state: is_late(state) or os.getppid() != parent,
+        reraise=True,
+    )
     try:
-        while True:
-            try:
-                replication.begin(publication)
-                return replication
-            except SlotBusy:
-                if time.monotonic() + pause_s > deadline or os.getppid() != parent:
-                    raise
-            # The server tells nobody when a slot becomes free: ask again, and not all at the same moment.
-            time.sleep(pause_s * random.uniform(0.5, 1.0))
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        attempts(replication.begin, publication, start)
     except BaseException:
         replication.close()
         raise
+    return replication
 
 
 def error_of(result: pq.abc.PGresult, slot: str) -> SourceError:
@@ -152,11 +177,11 @@ def error_of(result: pq.abc.PGresult, slot: str) -> SourceError:
     if state == "55006":
         return SlotBusy(doing, hint="stop that reader, or choose another slot name")
     if state == "42704" and text.startswith("publication"):
-        return PublicationError(
-            doing, hint="the publication must exist since before the slot: drop the slot and seed anew"
-        )
-    if state in ("42704", "55000", "58P01"):
-        return SlotLost(doing, hint="drop the slot, then run flusso reindex --all")
+        return Gap(doing, is_replaced=True).error(slot)
+    if state == "42704":
+        return SlotMissing(doing, hint=_RESEED)
+    if state in ("55000", "58P01"):
+        return SlotInvalidated(doing, hint=f"run flusso slot drop, then {_RESEED}")
     if state.startswith(("08", "53", "57", "58")) or not state:
         return SourceUnavailable(doing)
     return SourceRefused(doing)

@@ -2,7 +2,8 @@
 
 Pure: the stream's reader feeds it payloads in order and gets pieces back. Only the watched columns of
 watched tables are decoded, the rest is skipped over by its length; a message that does not fit is given
-to `pgoutput.decode`, so that both refuse the same bytes with the same words.
+to `pgoutput.decode`, so that both refuse the same bytes with the same words. `rows` has the other way, by
+the same steps: every column, and nothing folded.
 
 Without pgoutput's streaming option everything received is already committed, so a large transaction
 need not be kept whole: `Position` says how far into it a piece reaches.
@@ -14,12 +15,12 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flusso.capture.pgoutput import Relation, Truncate, decode
 from flusso.catalog import TableName
 from flusso.change import UNCHANGED, Operation, Values, WatchedTable
-from flusso.errors import DecodeError, SourceRefused
+from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
 Row: TypeAlias = tuple[TableName, str, Values | None, Values | None, int, int]
@@ -31,7 +32,7 @@ _ROW_BYTES = 320
 
 _BEGIN, _COMMIT = b"BC"
 _INSERT, _UPDATE, _DELETE = b"IUD"
-_NEW, _KEY, _OLD = b"NKO"
+_NEW, _KEY, OLD = b"NKO"
 _TEXT, _NULL, _TOAST = b"tnu"
 _OPERATIONS = {
     _INSERT: Operation.INSERT.value,
@@ -39,6 +40,7 @@ _OPERATIONS = {
     _DELETE: Operation.DELETE.value,
 }
 _TRUNCATE = Operation.TRUNCATE.value
+_UNREAD = Operation.UNREAD.value
 _begin = Struct(">BQqI")
 _commit = Struct(">BBQQq")
 _read_change = Struct(">BIBH").unpack_from
@@ -49,9 +51,13 @@ _PAD = b"\0\0\0\0"
 """Lets the head of a last column without a length be read like any other."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Position:
-    """How far a reader of the stream has come; positions compare in stream order."""
+    """How far a reader of the stream has come; positions compare in stream order.
+
+    The order is that of the rows, not of `lsn`: two readers of the same transaction may have met different
+    keepalives before it.
+    """
 
     lsn: Lsn
     """Every transaction that ends here or before has been handed on whole: may be confirmed."""
@@ -61,6 +67,23 @@ class Position:
     """Row and truncate messages of that transaction already handed on. Others are not counted: the
     server sends a relation once per session, so counting it would number a replay differently."""
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """Commit LSN and ordinal: a row whose own are higher lies after this position."""
+        return (self.commit, self.ordinal) if self.commit else (self.lsn, -1)
+
+    def __lt__(self, other: Position) -> bool:
+        return self.key < other.key
+
+    def __le__(self, other: Position) -> bool:
+        return self.key <= other.key
+
+    def __gt__(self, other: Position) -> bool:
+        return self.key > other.key
+
+    def __ge__(self, other: Position) -> bool:
+        return self.key >= other.key
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -69,22 +92,27 @@ class Piece:
     end: Position
     xid: int | None
     """The transaction that must be visible before the piece may be used; None if it has no rows."""
-    changes: Sequence[Row] = ()
+    changes: Sequence[Any] = ()
+    """Rows of whichever assembler made the piece."""
     count: int = 0
     bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """Where the watched columns of a relation are: per column its place in the row, or -1 to skip."""
 
     number: int
     table: TableName
     width: int
     count: int
+    """Watched columns; 0 when the relation lacks one of them, and its rows cannot be told apart."""
     places: tuple[int, ...]
     key_places: tuple[int, ...]
     """The same for an old tuple that carries the identity alone: all else in it is unknown."""
+    last_places: tuple[int, ...]
+    """The same for the last tuple of a message: nobody needs to know where it ends, so not even the lengths
+    of the columns after the last watched one are read."""
 
 
 _NOTHING: tuple[Piece, ...] = ()
@@ -107,19 +135,22 @@ class Assembler:
             for number, table in enumerate(tables)
             for name in (table.name, *(table.partitions or ()))
         }
+        self._by_oid = {table.oid: (number, table) for number, table in enumerate(tables) if table.oid}
         self.strangers: list[int] = []
-        """Relations met that are not watched, by oid: one may be a new partition of a table that is."""
+        """Relations met that were not known, by oid: one may be a new partition of a table that is watched,
+        or a new table under its name."""
         self._piece_changes = piece_changes
         self._piece_bytes = piece_bytes
         self._fold = fold
         self._lsn = start
-        self._plans: dict[int, _Plan | None] = {}
+        self._plans: dict[int, Plan | None] = {}
         # The transaction being received: kept in plain attributes, as most have a single row.
         self._is_open = False
         self._final = _NOWHERE
         self._xid = 0
+        self._time_us = 0
         self._ordinal = 0
-        self._rows: list[Row] = []
+        self._rows: list[Any] = []
         self._seen: set[tuple[int, Values | None, Values | None]] = set()
         self._bytes = 0
 
@@ -148,15 +179,15 @@ class Assembler:
             old: Values | None = None
             new: Values | None
             if mark == _NEW and kind != _DELETE:
-                new, end, size = _read_tuple(padded, start + 8, plan.count, plan.places)
-                if end != len(padded) - 4:
+                new, end, size = read_tuple(padded, start + 8, plan.count, plan.last_places)
+                if end != len(padded) - 4 and not _is_cut(plan, end, padded):
                     raise ValueError
             else:
-                old, new, size = _read_images(kind, mark, padded, start + 8, plan)
+                old, new, size = self._read_images(kind, mark, padded, start + 8, plan)
         except (struct.error, ValueError, IndexError):
             decode(padded[start:-4])
             raise DecodeError(f"a row change of {plan.table} does not fit its relation") from None
-        return self._add(plan, operation, old, new, size)
+        return self._add(plan, operation, mark, old, new, size)
 
     def keepalive(self, end: Lsn) -> Sequence[Piece]:
         """Take the server's word that nothing is pending up to `end`."""
@@ -165,8 +196,20 @@ class Assembler:
         self._lsn = end
         return (Piece(Position(end), None),)
 
+    def _read_images(
+        self, kind: int, mark: int, data: bytes, at: int, plan: Plan
+    ) -> tuple[Values | None, Values | None, int]:
+        old, new, size = read_images(kind, mark, data, at, plan)
+        if new is not None and UNCHANGED in new:
+            new = tuple(
+                before if value == UNCHANGED and before is not None else value
+                for before, value in zip(old, new, strict=True)
+            )
+        # An update that left all watched columns as they were would say the same twice.
+        return None if mark == OLD and old == new else old, new, size
+
     def _add(
-        self, plan: _Plan, operation: str, old: Values | None, new: Values | None, size: int
+        self, plan: Plan, operation: str, mark: int, old: Values | None, new: Values | None, size: int
     ) -> Sequence[Piece]:
         key = (plan.number, old, new)
         if key in self._seen:
@@ -177,7 +220,10 @@ class Assembler:
             size -= self._bytes
             pieces = self._cut()
             rows = self._rows
-        rows.append((plan.table, operation, old, new, self._final, self._ordinal))
+        if plan.count:
+            rows.append((plan.table, operation, old, new, self._final, self._ordinal))
+        else:
+            rows.append((plan.table, _UNREAD, None, None, self._final, self._ordinal))
         self._bytes = size
         if self._fold:
             self._seen.add(key)
@@ -195,8 +241,8 @@ class Assembler:
     def _feed_edge(self, kind: int, data: bytes) -> Sequence[Piece]:
         """Take the two messages that every transaction has without the detour of a decoded value."""
         if kind == _BEGIN and len(data) == _begin.size:
-            _, final, _, xid = _begin.unpack(data)
-            self._enter(Lsn(final), xid)
+            _, final, time_us, xid = _begin.unpack(data)
+            self._enter(Lsn(final), time_us, xid)
             return ()
         if kind == _COMMIT and len(data) == _commit.size:
             _, _, commit, end, _ = _commit.unpack(data)
@@ -211,10 +257,10 @@ class Assembler:
             return self._truncate(message.oids)
         return ()
 
-    def _enter(self, final: Lsn, xid: int) -> None:
+    def _enter(self, final: Lsn, time_us: int, xid: int) -> None:
         if self._is_open:
             raise DecodeError("a transaction begins inside another")
-        self._is_open, self._final, self._xid, self._ordinal = True, final, xid, 0
+        self._is_open, self._final, self._time_us, self._xid, self._ordinal = True, final, time_us, xid, 0
 
     def _leave(self, commit: int, end: Lsn) -> Piece:
         if not self._is_open or self._final != commit:
@@ -247,55 +293,60 @@ class Assembler:
                 self._seen.add((plan.number, None, None))
         return pieces
 
-    def _plan(self, relation: Relation) -> _Plan | None:
-        name = TableName(relation.namespace, relation.name)
-        if name not in self._watched:
-            self.strangers.append(relation.oid)
+    def _plan(self, relation: Relation) -> Plan | None:
+        found = self._find(relation)
+        if found is None:
             return None
-        number, table = self._watched[name]
+        number, table = found
         present = {column.name for column in relation.columns}
-        for column in table.columns:
-            if column not in present:
-                raise SourceRefused(
-                    f'table {name} sends no column "{column}": it was renamed, dropped or not published',
-                    hint="name the column in the schema file as the table does, and publish it",
-                )
-        places = {column: place for place, column in enumerate(table.columns)}
-        return _Plan(
+        # Without a column that leads to documents no row of it does: that rows changed is all that is known.
+        columns = table.columns if set(table.columns) <= present else ()
+        named = {column: place for place, column in enumerate(columns)}
+        places = tuple(named.get(column.name, -1) for column in relation.columns)
+        until = max((at + 1 for at, place in enumerate(places) if place >= 0), default=0)
+        return Plan(
             number,
             table.name,
             len(relation.columns),
-            len(table.columns),
-            tuple(places.get(column.name, -1) for column in relation.columns),
-            tuple(places.get(column.name, -1) if column.is_key else -1 for column in relation.columns),
+            len(columns),
+            places,
+            tuple(named.get(column.name, -1) if column.is_key else -1 for column in relation.columns),
+            places[:until],
         )
 
+    def _find(self, relation: Relation) -> tuple[int, WatchedTable] | None:
+        """Tell which watched table a relation is: its oid is the surest sign, whatever its name is now."""
+        found = self._by_oid.get(relation.oid)
+        if found is None:
+            name = TableName(relation.namespace, relation.name)
+            found = self._watched.get(name)
+            if found is None or (found[1].oid and found[1].name == name):
+                self.strangers.append(relation.oid)
+        return found
 
-def _read_images(
-    kind: int, mark: int, data: bytes, at: int, plan: _Plan
-) -> tuple[Values | None, Values | None, int]:
+
+def read_images(kind: int, mark: int, data: bytes, at: int, plan: Plan) -> tuple[Values, Values | None, int]:
     """Read a padded change that carries an old tuple; it raises if it is none."""
-    if kind == _INSERT or (mark != _KEY and mark != _OLD):
+    if kind == _INSERT or (mark != _KEY and mark != OLD):
         raise ValueError
-    old, at, size = _read_tuple(data, at, plan.count, plan.key_places if mark == _KEY else plan.places)
+    old, at, size = read_tuple(data, at, plan.count, plan.key_places if mark == _KEY else plan.places)
     new: Values | None = None
     if kind == _UPDATE:
         if data[at] != _NEW or _read_width(data, at + 1)[0] != plan.width:
             raise ValueError
-        new, at, new_size = _read_tuple(data, at + 3, plan.count, plan.places)
+        new, at, new_size = read_tuple(data, at + 3, plan.count, plan.last_places)
         size += new_size
-        if UNCHANGED in new:
-            new = tuple(
-                before if value == UNCHANGED and before is not None else value
-                for before, value in zip(old, new, strict=True)
-            )
-    if at != len(data) - len(_PAD):
+    if at != len(data) - 4 and not (new is not None and _is_cut(plan, at, data)):
         raise ValueError
-    # An update that left all watched columns as they were would say the same twice.
-    return None if mark == _OLD and old == new else old, new, size
+    return old, new, size
 
 
-def _read_tuple(data: bytes, at: int, count: int, places: tuple[int, ...]) -> tuple[Values, int, int]:
+def _is_cut(plan: Plan, end: int, data: bytes) -> bool:
+    """Whether reading ended within the message because nothing after it is watched."""
+    return len(plan.last_places) < plan.width and end < len(data) - len(_PAD)
+
+
+def read_tuple(data: bytes, at: int, count: int, places: tuple[int, ...]) -> tuple[Values, int, int]:
     """Read the wanted columns of the tuple at `at`; give them, where it ends, and their size."""
     values: list[str | None] = [None] * count
     size = 0

@@ -46,8 +46,8 @@ def encode(changes: Sequence[Row]) -> bytes:
             _texts([table.schema for table in tables]),
             _texts([table.name for table in tables]),
             _texts(operations),
-            _value_lists(old),
-            _value_lists(new),
+            value_lists(old),
+            value_lists(new),
             pa.array(commits, pa.int64()),
             pa.array(ordinals, pa.int64()),
         ],
@@ -71,6 +71,29 @@ def decode(payload: bytes) -> Iterator[Change]:
         raise DecodeError("a batch of changes is not an Arrow stream") from error
 
 
+def split(payload: bytes, key: tuple[int, int]) -> tuple[bytes, int, bytes]:
+    """Part the rows up to that commit LSN and ordinal from those after; give how many the first part has.
+
+    Rows are in stream order, and both kinds of payload name these two columns alike.
+    """
+    if not payload:
+        return b"", 0, b""
+    with pa.ipc.open_stream(payload) as reader:
+        table = reader.read_all()
+    keys = zip(table["commit_lsn"].to_pylist(), table["ordinal"].to_pylist(), strict=True)
+    count = sum(1 for each in keys if each <= key)
+    if count in (0, len(table)):
+        return (b"", 0, payload) if count == 0 else (payload, count, b"")
+    return _write(table.slice(0, count)), count, _write(table.slice(count))
+
+
+def _write(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
 def _changes(batch: pa.RecordBatch) -> Iterator[Change]:
     columns: Iterable[tuple[str, str, str, list[str | None] | None, list[str | None] | None, int, int]]
     columns = zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -90,7 +113,7 @@ def _texts(column: Sequence[str]) -> pa.Array:
     return pa.array(column, pa.string())
 
 
-def _value_lists(column: Sequence[Values | None]) -> pa.Array:
+def value_lists(column: Sequence[Values | None]) -> pa.Array:
     """Build a list column from one flat array: several times faster than pyarrow's own inference."""
     present = [values for values in column if values is not None]
     if not present:

@@ -10,6 +10,7 @@ from flusso import __version__
 from flusso.config.deployment import (
     Deployment,
     OnError,
+    OnSlotLost,
     OpenSearchSettings,
     ReplicaIdentity,
     SinkSettings,
@@ -19,6 +20,8 @@ from flusso.config.deployment import (
 from flusso.config.load import Overrides, load_deployment
 from flusso.config.lock import SUFFIX, check_digests, load_locked, read_lock
 from flusso.config.secret import Secret
+from flusso.engine.limits import fewest_connections, most_tasks
+from flusso.engine.policy import Patience
 from flusso.engine.session import SparkSpec
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
 from flusso.errors import ConfigError
@@ -28,9 +31,6 @@ from flusso.sinks.base import SinkSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.sqlite import SqliteSpec
 from flusso.sinks.stdout import StdoutSpec
-
-_DRIVER_CONNECTIONS = 4
-"""What the driver and the source worker hold: provisioning, versions, replication, the fence."""
 
 
 def load(
@@ -60,6 +60,11 @@ def dsn_of(deployment: Deployment) -> Dsn:
     return Dsn(deployment.source.connection.reveal())
 
 
+def _read_dsn(deployment: Deployment) -> Dsn | None:
+    found = deployment.source.read_url
+    return Dsn(found.reveal()) if found is not None else None
+
+
 def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: bool = False) -> PipelineSpec:
     """Translate a deployment for the engine."""
     sinks = sink_specs(deployment)
@@ -77,6 +82,12 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
     if not indexes:
         raise ConfigError("no index is enabled", hint="add an [[index]] to flusso.toml")
     source, batch = deployment.source, deployment.batch
+    fewest = fewest_connections(has_replica=source.read_url is not None)
+    if source.max_connections < fewest:
+        raise ConfigError(
+            f"source.max_connections is {source.max_connections}, with read_url at least {fewest} are needed",
+            hint=f"set max_connections = {fewest} or more",
+        )
     return PipelineSpec(
         dsn_of(deployment),
         source.slot,
@@ -85,7 +96,7 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
         SparkSpec(
             deployment.spark.master,
             deployment.spark.conf,
-            max_tasks=max(2, source.max_connections - _DRIVER_CONNECTIONS),
+            max_tasks=most_tasks(source.max_connections, has_replica=source.read_url is not None),
         ),
         BatchSpec(
             max_changes=batch.max_changes,
@@ -98,7 +109,12 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
         manage_publication=source.manage_publication,
         is_once=is_once,
         skips_seed=skips_seed,
-        reports_blind=source.replica_identity is ReplicaIdentity.CHECK,
+        reseeds=source.on_slot_lost is OnSlotLost.RESEED,
+        is_failover=source.failover,
+        read_dsn=_read_dsn(deployment),
+        patience=Patience(source_s=source.give_up_after_secs or None),
+        reports_blind=source.replica_identity is not ReplicaIdentity.IGNORE,
+        manages_identity=source.replica_identity is ReplicaIdentity.MANAGE,
     )
 
 

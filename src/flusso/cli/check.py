@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
+from flusso.capture.slot_facts import inspect_slot
 from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.located import with_places
-from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat
+from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Publication, Slot
 from flusso.cli.report import open_console, print_findings, summarize, to_json
 from flusso.diagnostic import Code, Diagnostic, Severity
 from flusso.engine.preflight import examine
@@ -33,10 +34,12 @@ def check(
     offline: Annotated[
         bool, typer.Option("--offline", envvar="FLUSSO_OFFLINE", help="Look at the files only.")
     ] = False,
+    slot: Slot = None,
+    publication: Publication = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Check the configuration, the schemas and the database."""
-    checked = _check(config, offline=offline)
+    checked = _check(config, offline=offline, slot=slot, publication=publication)
     findings = checked.findings
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if output is Format.JSON:
@@ -48,14 +51,15 @@ def check(
     else:
         console = open_console(stderr=False)
         print_findings(console, findings)
-        console.print(summarize(findings) if findings else f"ok: {checked.what}")
+        is_ok = all(finding.severity is Severity.NOTE for finding in findings)
+        console.print(f"ok: {checked.what}" if is_ok else summarize(findings))
     if errors:
         raise typer.Exit(1)
 
 
-def _check(config: Path, *, offline: bool) -> Checked:
+def _check(config: Path, *, offline: bool, slot: str | None, publication: str | None) -> Checked:
     try:
-        deployment = load(config)
+        deployment = load(config, slot=slot, publication=publication)
         spec = pipeline_spec(deployment)
     except ConfigError as error:
         return Checked(error.problems or (Diagnostic(Code.INVALID_VALUE, error.message, error.hint),))
@@ -65,11 +69,12 @@ def _check(config: Path, *, offline: bool) -> Checked:
     try:
         with connect(spec.dsn) as conn:
             examined = examine(conn, spec)
+            about_slot = inspect_slot(conn, spec.slot, reseeds=spec.reseeds)
     except SourceError as error:
         code = Code.SOURCE_UNAVAILABLE if isinstance(error, SourceUnavailable) else Code.SOURCE_REFUSED
         return Checked((*deployment.warnings, Diagnostic(code, error.message, error.hint)))
     tables = len(examined.catalog.tables)
     return Checked(
-        (*deployment.warnings, *with_places(examined.findings, deployment)),
+        (*deployment.warnings, *with_places((*examined.findings, *about_slot), deployment)),
         f"{names} over {tables} table{'' if tables == 1 else 's'}, files and database fit",
     )

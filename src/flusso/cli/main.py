@@ -7,7 +7,7 @@ import sys
 import typer
 
 from flusso import __version__
-from flusso.cli import build, check, demo, init, reindex, run, sample, schema, search, status
+from flusso.cli import build, check, demo, init, reindex, run, sample, schema, search, slot, status
 from flusso.cli.report import open_console, print_findings, printable, summarize
 from flusso.errors import ConfigError, FlussoError
 
@@ -27,6 +27,7 @@ app.command()(status.status)
 app.command()(search.search)
 app.command()(reindex.reindex)
 app.command()(demo.demo)
+app.add_typer(slot.app, name="slot")
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from flusso.capture.slot import read_slot
 from flusso.cli.assemble import dsn_of, load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Slot
+from flusso.engine.continuity import renewed
 from flusso.errors import ConfigError, SlotBusy
 from flusso.postgres.connect import connect
 
@@ -45,10 +45,7 @@ def reindex(
                 try:
                     state = sink.load_states().get(index.name)
                     if state is not None:
-                        fresh = replace(
-                            state, generation=state.generation + 1, is_seeded=False, highest_version=0
-                        )
-                        sink.save_state(fresh)
+                        sink.save_state(renewed(state))
                 finally:
                     sink.close()
             print(f"{index.name}: the next run seeds a new generation")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from flusso.capture.slot import read_slot, slot_lag_bytes
 from flusso.cli.assemble import dsn_of, load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix, Slot
+from flusso.cli.report import printable
 from flusso.engine.spec import IndexSpec, PipelineSpec
+from flusso.errors import SourceUnavailable
 from flusso.lsn import Lsn
-from flusso.postgres.connect import connect
+from flusso.postgres.connect import Dsn, connect
 from flusso.schema.digest import digest
 from flusso.sinks.base import IndexTarget, Sink, SinkSpec
 
@@ -23,11 +27,23 @@ class SlotFacts:
     """The replication slot."""
 
     name: str
-    exists: bool
+    exists: bool | None
+    """None when the server does not tell."""
     active_pid: int | None = None
     confirmed: str | None = None
     lag_bytes: int | None = None
     wal_status: str | None = None
+    error: str | None = None
+    """Why nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DebtFacts:
+    """Documents that must still be built anew."""
+
+    scope: str
+    reasons: tuple[str, ...]
+    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +58,12 @@ class IndexFacts:
     documents: int | None = None
     written_up_to: str | None = None
     quarantined: int = 0
+    is_exact: bool | None = None
+    """Whether its documents are as the tables were at `written_up_to`; None when nothing is known of it."""
+    debts: tuple[DebtFacts, ...] = ()
+    waiting_for: str | None = None
+    """What keeps a running flusso from going on."""
+    waiting_since: str | None = None
 
 
 def status(
@@ -53,19 +75,7 @@ def status(
     """Show the slot and the indexes."""
     deployment = load(config, slot=slot, prefix=index_prefix)
     spec = pipeline_spec(deployment)
-    with connect(dsn_of(deployment)) as conn:
-        info = read_slot(conn, spec.slot)
-        if info is None:
-            slot_facts = SlotFacts(spec.slot, exists=False)
-        else:
-            slot_facts = SlotFacts(
-                spec.slot,
-                exists=True,
-                active_pid=info.active_pid,
-                confirmed=str(info.confirmed_flush_lsn),
-                lag_bytes=slot_lag_bytes(conn, spec.slot),
-                wal_status=info.wal_status,
-            )
+    slot_facts = _slot_facts(dsn_of(deployment), spec.slot)
     indexes = gather_indexes(spec)
     if output is Format.JSON:
         print(
@@ -75,6 +85,27 @@ def status(
         )
     else:
         _print(slot_facts, indexes)
+    if slot_facts.error is not None:
+        raise typer.Exit(SourceUnavailable.exit_code)
+
+
+def _slot_facts(dsn: Dsn, slot: str) -> SlotFacts:
+    """Read the slot; a server that is away is a fact too, and no reason to hide the others."""
+    try:
+        with connect(dsn) as conn:
+            info = read_slot(conn, slot)
+            if info is None:
+                return SlotFacts(slot, exists=False)
+            return SlotFacts(
+                slot,
+                exists=True,
+                active_pid=info.active_pid,
+                confirmed=str(info.confirmed_flush_lsn),
+                lag_bytes=slot_lag_bytes(conn, slot),
+                wal_status=info.wal_status,
+            )
+    except SourceUnavailable as error:
+        return SlotFacts(slot, exists=None, error=str(error))
 
 
 def gather_indexes(spec: PipelineSpec) -> list[IndexFacts]:
@@ -106,12 +137,22 @@ def _stored_facts(index: IndexSpec, sink_spec: SinkSpec, sink: Sink) -> IndexFac
         sink.count(target),
         str(Lsn(state.witness)),
         len(sink.quarantined(index.name)),
+        state.is_seeded and is_current and not state.debts,
+        tuple(DebtFacts(debt.scope.value, debt.reasons, str(Lsn(debt.since))) for debt in state.debts),
+        state.waiting_for or None,
+        _clock(state.waiting_since) if state.waiting_for else None,
     )
+
+
+def _clock(unix_s: float) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _print(slot: SlotFacts, indexes: list[IndexFacts]) -> None:
     console = Console(highlight=False)
-    if slot.exists:
+    if slot.error is not None:
+        console.print(f'slot "{slot.name}": {printable(slot.error)}')
+    elif slot.exists:
         reader = f"read by pid {slot.active_pid}" if slot.active_pid else "not being read"
         console.print(
             f'slot "{slot.name}": {reader}, confirmed {slot.confirmed}, {slot.lag_bytes:,} bytes behind'
@@ -130,3 +171,12 @@ def _print(slot: SlotFacts, indexes: list[IndexFacts]) -> None:
             str(facts.quarantined),
         )
     console.print(table)
+    for facts in indexes:
+        if facts.waiting_for:
+            waits = f'"{facts.index}" in sink "{facts.sink}" waits since {facts.waiting_since}'
+            console.print(f"{waits}: {printable(facts.waiting_for)}")
+        for debt in facts.debts:
+            reasons = "; ".join(debt.reasons)
+            console.print(
+                f'"{facts.index}" in sink "{facts.sink}" is not exact yet: {reasons} ({debt.since})'
+            )

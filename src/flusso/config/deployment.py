@@ -39,7 +39,15 @@ class ReplicaIdentity(StrEnum):
     """What is done about relations whose deletes the WAL does not show."""
 
     CHECK = "check"
+    MANAGE = "manage"
     IGNORE = "ignore"
+
+
+class OnSlotLost(StrEnum):
+    """What is done when changes were lost with the slot."""
+
+    STOP = "stop"
+    RESEED = "reseed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +56,17 @@ class SourceSettings:
 
     connection: Secret
     """A libpq connection string."""
+    read_url: Secret | None = None
+    """Another one, of the server that documents are read from."""
     slot: str = "flusso"
     publication: str = "flusso"
     manage_publication: bool = True
     replica_identity: ReplicaIdentity = ReplicaIdentity.CHECK
-    max_connections: int = bounded(10, 2, 10_000)
+    on_slot_lost: OnSlotLost = OnSlotLost.STOP
+    failover: bool = False
+    max_connections: int = bounded(10, 7, 10_000)
+    give_up_after_secs: int = bounded(600, 0, 31_536_000)
+    """How long the server may be away; 0: for ever."""
 
 
 @dataclass(frozen=True, slots=True)

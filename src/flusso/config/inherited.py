@@ -11,7 +11,7 @@ from enum import StrEnum
 from ipaddress import ip_address
 from urllib.parse import quote, urlencode, urlsplit
 
-from flusso.config.connection import conninfo
+from flusso.config.conninfo import conninfo
 from flusso.config.secret import Secret
 from flusso.diagnostic import Code
 from flusso.schema.section import Section
@@ -24,7 +24,7 @@ INHERITED: dict[str, str] = {
     "source.ssl_cert": "`sslcert` of the connection, with `ssl_key`",
     "source.ssl_key": "`sslkey` of the connection, with `ssl_cert`",
     "source.ssl_sni_hostname": "the name that the certificate of an address has",
-    "source.manage_replica_identity": "`replica_identity` = `check`, whatever it says: none is set yet",
+    "source.manage_replica_identity": "`replica_identity` = `manage` when it is true, else `check`",
     "batch.max_delay_ms": "a batch waits no longer, and without `delay_ms` not at all",
 }
 """By key what it means here."""
@@ -84,11 +84,12 @@ def read_max_delay(section: Section) -> None:
         section.wrong("takes either delay_ms or max_delay_ms", "max_delay_ms", code=Code.CONFLICTING_KEYS)
 
 
-def read_managed_identity(section: Section) -> None:
-    """Check `manage_replica_identity`: only reporting is what there is."""
-    if section.boolean("manage_replica_identity", False):
-        message = "no replica identity is set yet; the relations that need one are reported, with their SQL"
-        section.wrong(message, "manage_replica_identity", code=Code.NO_EFFECT)
+def read_managed_identity(section: Section) -> bool:
+    """Say whether `manage_replica_identity` asks for identities to be set."""
+    if "manage_replica_identity" in section and "replica_identity" in section:
+        message = "takes either replica_identity or manage_replica_identity"
+        section.wrong(message, "manage_replica_identity", code=Code.CONFLICTING_KEYS)
+    return section.boolean("manage_replica_identity", False)
 
 
 def with_tls(section: Section, connection: Secret) -> Secret:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from flusso.config.connection import SECRETS, TEXTS, WHOLE
+from flusso.config.conninfo import SECRETS, TEXTS, WHOLE, WORDS
 from flusso.config.deployment import (
     BatchSettings,
     IndexSettings,
@@ -102,9 +102,8 @@ def _named(pattern: str, longest: int) -> dict[str, Json]:
 def _source() -> dict[str, Json]:
     own: dict[str, Json] = {
         "type": {"const": "postgres"},
-        "connection_url": {
-            "anyOf": [{"type": "string", "pattern": "^postgres(ql)?://|="}, _ENV, _connection_parts()]
-        },
+        "connection_url": _connection(),
+        "read_url": _connection(),
         "slot": {**_named(SLOT_PATTERN, MAX_NAME_BYTES), "default": _default(SourceSettings, "slot")},
         "publication": {**_named(r"\S", MAX_NAME_BYTES), "default": _default(SourceSettings, "publication")},
     }
@@ -133,8 +132,13 @@ def _inherited(section: str) -> dict[str, Json]:
     }
 
 
+def _connection() -> dict[str, Json]:
+    return {"anyOf": [{"type": "string", "pattern": "^postgres(ql)?://|="}, _ENV, _connection_parts()]}
+
+
 def _connection_parts() -> dict[str, Json]:
     parts: dict[str, Json] = dict.fromkeys(TEXTS, _TEXT)
+    parts |= {key: {"enum": list(words)} for key, words in WORDS.items()}
     parts |= {key: {"type": "integer", "minimum": low, "maximum": high} for key, (low, high) in WHOLE.items()}
     parts |= dict.fromkeys(SECRETS, _SECRET)
     return {**closed(parts), "anyOf": [{"required": ["database"]}, {"required": ["service"]}]}

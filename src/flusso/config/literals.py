@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
-from flusso.config.connection import SECRETS
+from flusso.config.conninfo import SECRETS
 from flusso.config.secret import DATABASE_URL, reserved_variable
 from flusso.diagnostic import Code
 from flusso.schema.node import Node, Problems
@@ -29,8 +29,13 @@ def _members(node: Node | None) -> dict[str, Node]:
 
 
 def _in_source(root: Node) -> Iterator[tuple[Node, str]]:
-    hint = f'write {{ env = "VAR" }} instead, or leave it out and set {DATABASE_URL}'
-    connection = _members(_members(root).get("source")).get("connection_url")
+    env = 'write { env = "VAR" } instead'
+    source = _members(_members(root).get("source"))
+    yield from _in_connection(source.get("connection_url"), f"{env}, or leave it out and set {DATABASE_URL}")
+    yield from _in_connection(source.get("read_url"), env)
+
+
+def _in_connection(connection: Node | None, hint: str) -> Iterator[tuple[Node, str]]:
     if connection is not None and isinstance(connection.value, str) and _has_password(connection.value):
         yield connection, hint
     for key, item in _members(connection).items():

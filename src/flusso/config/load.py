@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from flusso.config.connection import read_connection
+from flusso.config.connection import read_connection, read_read_url
 from flusso.config.deployment import (
     BatchSettings,
     Deployment,
@@ -44,8 +44,12 @@ from flusso.schema.section import Section
 ROOT_KEYS = ("prefix", "on_error", "source", "spark", "batch", "sinks", "index")
 _NAMED = ("slot", "publication")
 """Settings of the source with rules of their own, which a flag may override."""
-SOURCE_KEYS = ("type", "connection_url", *(setting.key for setting in settings_of(SourceSettings)))
-_SOURCE_LATER = {key: f"{key} is not supported yet" for key in ("read_url", "failover")}
+SOURCE_KEYS = (
+    "type",
+    "connection_url",
+    "read_url",
+    *(setting.key for setting in settings_of(SourceSettings)),
+)
 BATCH_KEYS = tuple(setting.key for setting in settings_of(BatchSettings))
 SPARK_KEYS = ("master", "conf")
 INDEX_KEYS = ("name", "schema", "enabled", "on_error", "sinks")
@@ -166,14 +170,14 @@ class _Loader:
 
     def _source(self, root: Section) -> SourceSettings:
         root.need("source")
-        section = root.inner("source", (*SOURCE_KEYS, *inherited_keys("source")), _SOURCE_LATER)
+        section = root.inner("source", (*SOURCE_KEYS, *inherited_keys("source")))
         if "source" in root:
             section.need("type")
         if "type" in section and section.text("type") not in ("", "postgres"):
             section.wrong('the only type of source is "postgres"', "type", code=Code.UNKNOWN_WORD)
-        read_managed_identity(section)
         return SourceSettings(
             connection=with_tls(section, read_connection(section, self.resolver)),
+            read_url=read_read_url(section, self.resolver),
             slot=self._named(section, "slot", "flusso", self.overrides.slot, slot_flaw),
             publication=self._named(
                 section, "publication", "flusso", self.overrides.publication, publication_flaw
@@ -254,12 +258,12 @@ def _sink_names(root: Section, sinks: tuple[SinkSettings, ...]) -> tuple[str, ..
 
 
 def _replica_identity(section: Section) -> ReplicaIdentity:
+    default = ReplicaIdentity.MANAGE if read_managed_identity(section) else ReplicaIdentity.CHECK
     node = section.get("replica_identity")
-    if node is not None and node.value in ("manage", "auto"):
-        message = f'"{node.value}" is not supported yet'
-        section.wrong(message, "replica_identity", code=Code.UNSUPPORTED)
-        return ReplicaIdentity.CHECK
-    return section.choice("replica_identity", ReplicaIdentity, ReplicaIdentity.CHECK)
+    if node is not None and node.value == "auto":
+        section.wrong('"auto" is not supported yet', "replica_identity", code=Code.UNSUPPORTED)
+        return default
+    return section.choice("replica_identity", ReplicaIdentity, default)
 
 
 def _spark(root: Section) -> SparkSettings:

@@ -11,11 +11,19 @@ MEANING: dict[str, str] = {
     "source.type": "`postgres`",
     "source.connection_url": 'libpq URL or keywords, `{ env = "VAR" }`, or a table of parts; '
     "`DATABASE_URL` if absent",
+    "source.read_url": "where documents are read from: a replica, say; in the same forms; "
+    "the same server if absent",
     "source.slot": "the replication slot, made if absent",
     "source.publication": "the publication",
     "source.manage_publication": "whether flusso may create and extend it",
-    "source.replica_identity": "`check` reports relations that cannot see every delete, `ignore` is quiet",
-    "source.max_connections": "bounds the tasks that run at a time, each of which holds a connection",
+    "source.replica_identity": (
+        "`check` reports relations that cannot see every delete, "
+        "`manage` also sets identities, `ignore` is quiet"
+    ),
+    "source.on_slot_lost": "when changes are lost with the slot: `stop` with an error, or `reseed` by itself",
+    "source.failover": "make it a slot that standbys keep a copy of; Postgres 17 or newer",
+    "source.max_connections": "bounds all connections together: driver, source worker and tasks",
+    "source.give_up_after_secs": "how long Postgres may be away before flusso exits with code 3; 0: for ever",
     "spark.master": "any Spark master",
     "spark.conf": "a table of Spark settings",
     "batch.max_changes": "changes in one batch",

@@ -18,6 +18,7 @@ from flusso.config.names import sink_flaw
 from flusso.config.plain import read_plain
 from flusso.config.secret import Resolver, Secret, reserved_variable
 from flusso.diagnostic import Code
+from flusso.schema.excerpt import show_word
 from flusso.schema.node import Node, did_you_mean
 from flusso.schema.section import Section, read_text
 
@@ -68,7 +69,7 @@ def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettin
         case "elasticsearch":
             problems.at(kind, "elasticsearch is not supported yet", Code.UNSUPPORTED)
         case other:
-            message = f'"{other[:60]}" is not one of {", ".join(SINKS)}'
+            message = f"{show_word(other)} is not one of {', '.join(SINKS)}"
             problems.at(kind, message, Code.UNKNOWN_WORD, hint=did_you_mean(other, SINKS))
     return None
 

@@ -17,11 +17,12 @@ from flusso.schema.node import Place
 _HARMLESS = frozenset(
     {
         *("prefix", "on_error", "type", "slot", "publication", "manage_publication", "replica_identity"),
-        *("failover", "max_connections", "master", "max_changes", "max_bytes", "delay_ms", "chunk"),
-        *("seed_range_mb", "seed_parallelism", "name", "schema", "enabled", "sinks", "path", "pretty"),
-        *("ca", "tls_verify", "batch_size", "timeout_secs", "max_retries", "pipeline", "compress", "env"),
+        *("on_slot_lost", "failover", "max_connections", "give_up_after_secs", "master", "max_changes"),
+        *("max_bytes", "delay_ms", "chunk", "seed_range_mb", "seed_parallelism", "name", "schema", "enabled"),
+        *("sinks", "path", "ca", "tls_verify", "batch_size", "timeout_secs", "max_retries", "pipeline"),
+        *("compress", "env"),
         *("number_of_shards", "number_of_replicas", "refresh_interval", "text_analysis", "auto_subfields"),
-        *("public_address", "private_address", "capacity", "max_delay_ms", "backfill", "ssl_mode"),
+        *("public_address", "private_address", "capacity", "max_delay_ms", "backfill", "ssl_mode", "pretty"),
         *("ssl_root_cert", "ssl_cert", "ssl_key", "ssl_sni_hostname", "manage_replica_identity"),
     }
 )

@@ -27,6 +27,7 @@ _SETTINGS = {
     "max_connections": "100",
     "shared_buffers": "256MB",
     "max_wal_size": "2GB",
+    "max_slot_wal_keep_size": "8GB",
     "timezone": "UTC",
     "log_min_messages": "warning",
 }
@@ -80,7 +81,7 @@ def create_server(major: int = 16, *, binaries: Path | None = None, **settings: 
     try:
         if user is not None:
             os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
-        server = EmbeddedServer(_reachable(original, folder, user), folder, _free_port(), user)
+        server = EmbeddedServer(_reachable(original, folder, user), folder, free_port(), user)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -142,7 +143,12 @@ def _reachable(binaries: Path, folder: Path, user: str | None) -> Path:
         return binaries
     probe = (
         subprocess.run(
-            [binaries / "postgres", "--version"], user=user, cwd="/", capture_output=True, check=False
+            [binaries / "postgres", "--version"],
+            user=user,
+            cwd="/",
+            capture_output=True,
+            check=False,
+            start_new_session=True,
         )
         if _can_traverse(binaries, user)
         else None
@@ -159,7 +165,7 @@ def _reachable(binaries: Path, folder: Path, user: str | None) -> Path:
 
 
 def _can_traverse(path: Path, user: str) -> bool:
-    probe = subprocess.run(["test", "-x", path], user=user, cwd="/", check=False)
+    probe = subprocess.run(["test", "-x", path], user=user, cwd="/", check=False, start_new_session=True)
     return probe.returncode == 0
 
 
@@ -186,7 +192,8 @@ def _run(command: list[object], user: str | None, folder: Path) -> None:
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Find a port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

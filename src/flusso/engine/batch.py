@@ -1,7 +1,7 @@
 """One batch of the live stream: resolve → distinct → spread → build → write, then record.
 
 Spark calls `run` for each micro-batch, one at a time, in a thread of its own. When it returns, Spark may
-confirm the batch to the slot; so it returns only after every document is durable and the position is
+confirm the batch to the slot; so it returns only after every document is durable or owed, and the position is
 recorded in every sink. It raises, and nothing is confirmed.
 """
 
@@ -15,18 +15,19 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
+from flusso.capture.transactions import Position
 from flusso.document import WriteReport
 from flusso.engine import tasks, work
 from flusso.engine.events import BatchWritten, Listener
 from flusso.engine.frames import ID_TYPE, REPORT_TYPE
 from flusso.engine.ledger import Ledger
 from flusso.engine.offsets import Offset, parse_offset_log
+from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals, settle_reports
-from flusso.engine.policy import Patience
 from flusso.engine.retry import collect, retrying
 from flusso.engine.work import WorkSpec
 from flusso.errors import EngineError, FlussoError
-from flusso.lsn import Version
+from flusso.lsn import Lsn, Version
 
 _REFRESH_AT_LEAST_EVERY_S = 1.0
 
@@ -44,10 +45,12 @@ class BatchRunner:
     skips: Mapping[str, bool]
     small_changes: int
     checkpoint: Path
-    stop: threading.Event
     emit: Callable[[], Version]
     tell: Listener
-    patience: Patience = field(default_factory=Patience)
+    outage: Outage
+    """Of the whole live stream: a batch that cannot be written is part of it."""
+    reached: Position = field(default=Position(Lsn(0)))
+    """The end of the last batch that was written and recorded."""
     failure: FlussoError | None = None
     """Why the last batch failed: typed, because Spark hands on only text."""
     is_running: threading.Event = field(default_factory=threading.Event)
@@ -82,8 +85,10 @@ class BatchRunner:
         started_s = time.monotonic()
         changes = end.changes - self._changes_before
         totals = self._write(frame, changes, end) if changes else Totals()
+        for index, scope, why in totals.owed:
+            self.ledger.owe([index], scope, why, end.position.lsn)
         self.ledger.record(end.position.lsn, totals.highest_version)
-        self._changes_before = end.changes
+        self._changes_before, self.reached = end.changes, end.position
         if changes:
             seconds = time.monotonic() - started_s
             self.tell(
@@ -106,7 +111,7 @@ class BatchRunner:
             reports = self._reports(frame, changes, refresh)
             return settle_reports(reports, self.spec, self.skips, self.emit)
 
-        totals = retrying(attempt, self.patience, self.tell, self.stop)
+        totals = retrying(attempt, self.outage)
         if refresh:
             self._refreshed_s = time.monotonic()
         return totals

@@ -25,6 +25,22 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class Reseeding:
+    """Changes were lost; a new generation is filled beside the one that readers see."""
+
+    index: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySet:
+    """A table was given another replica identity."""
+
+    table: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class Following:
     """The live stream runs, from this position."""
 
@@ -75,12 +91,58 @@ class BatchWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class LookingAgain:
+    """Tables are no longer as they were: the stream goes on once they are looked at again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DebtFound:
+    """An index is not exact yet in a sink: its documents are being built anew."""
+
+    index: str
+    sink: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DebtAdvanced:
+    """Some of them are written."""
+
+    index: str
+    sink: str
+    documents: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DebtPaid:
+    """All of them are written: the index is as exact as the stream."""
+
+    index: str
+    sink: str
+    documents: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
-    """Something failed that may heal."""
+    """Something failed that may heal, and is tried again after so many seconds."""
 
     error: str
     attempt: int
     delay_s: float
+    since: float
+    """When it failed first, in Unix time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What failed works again."""
+
+    attempts: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +154,29 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The stream has ended in order and the slot stands at this position."""
+    """The stream has ended in order, and all up to this position is written and recorded."""
 
     lsn: Lsn
+    is_settled: bool = True
+    """Whether the slot stands there too; else the next start writes something once more."""
 
 
 Event: TypeAlias = (
     Waiting
     | Noticed
+    | Reseeding
+    | IdentitySet
     | Following
     | SeedStarted
     | SeedAdvanced
     | SeedFinished
     | BatchWritten
+    | LookingAgain
+    | DebtFound
+    | DebtAdvanced
+    | DebtPaid
     | Retrying
+    | Recovered
     | CaughtUp
     | Stopped
 )

@@ -7,11 +7,16 @@ batch. And it drops an argument for a module that the wheel's runtime lacks and 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+
+import pyspark
 
 from flusso.errors import EngineError
 
@@ -29,13 +34,39 @@ done
 """
 
 
-def make_java_home(scratch: Path) -> Path:
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A java command that Spark can run on."""
+
+    command: Path
+    is_of_wheel: bool = False
+
+
+def find_java() -> Java:
+    """Find the machine's Java, else the wheel's."""
+    installed = _installed()
+    return Java(installed) if installed else Java(_wheel(), is_of_wheel=True)
+
+
+def class_archive(java: Java) -> Path:
+    """Name the file that holds the classes which this Spark loads on this Java, if it was made."""
+    facts = java.command.stat()
+    told = f"{java.command} {facts.st_size} {facts.st_mtime_ns} {pyspark.__version__}"
+    name = hashlib.sha256(told.encode()).hexdigest()[:16]
+    return Path(sys.prefix) / "share" / "flusso" / f"spark-{name}.jsa"
+
+
+def keeps_classes(java: Java) -> bool:
+    """Whether this Java can make such a file: it has one of its own classes already, to add to."""
+    return (java.command.resolve().parent.parent / "lib" / "server" / "classes.jsa").exists()
+
+
+def make_java_home(scratch: Path, java: Java) -> Path:
     """Make a JAVA_HOME for the driver's Spark under the scratch folder."""
-    own = _installed()
-    java = own or _wheel()
     command = scratch / "java" / "bin" / "java"
     command.parent.mkdir(parents=True, exist_ok=True)
-    command.write_text(_WRAPPER.format(java=java, filter="" if own else _DROP_VECTOR))
+    dropping = _DROP_VECTOR if java.is_of_wheel else ""
+    command.write_text(_WRAPPER.format(java=java.command, filter=dropping))
     command.chmod(0o755)
     return command.parent.parent
 
@@ -43,7 +74,15 @@ def make_java_home(scratch: Path) -> Path:
 def java_major(java: Path) -> int:
     """Ask a java command for its major version; 0 when there is none."""
     try:
-        asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
+        # In a session of its own: a Ctrl-C meanwhile must not make it look like no Java at all.
+        asked = subprocess.run(
+            [java, "-version"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+            start_new_session=True,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return 0
     found = re.search(r'version "(\d+)', asked.stderr + asked.stdout)

@@ -10,11 +10,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flusso.debt import Scope
 from flusso.document import Refusal, Write, WriteReport
 from flusso.engine import work
+from flusso.engine.continuity import check_clock
 from flusso.engine.policy import first_failure, judge_refusals
 from flusso.engine.work import WorkSpec
-from flusso.errors import SourceWentBack
 from flusso.lsn import Version
 
 
@@ -28,6 +29,8 @@ class Totals:
     refused: int = 0
     bytes: int = 0
     highest_version: int = 0
+    owed: tuple[tuple[str, Scope, str], ...] = ()
+    """Indexes of which documents must be built anew: which ones, and why."""
 
 
 def settle_reports(
@@ -56,17 +59,8 @@ def settle_reports(
         refused=len(refusals),
         bytes=sum(report.bytes for report in reports),
         highest_version=max((report.version for report in reports), default=0),
+        owed=tuple((report.index, *report.owes) for report in reports if report.owes),
     )
-
-
-def check_clock(known: int, fresh: Version) -> None:
-    """Refuse a database whose WAL is behind what was written from it before."""
-    if known > fresh:
-        raise SourceWentBack(
-            f"the database is at {fresh!r} but documents were written at {Version(known)!r}: it was "
-            "restored, replaced or rewound",
-            hint="run flusso reindex --all",
-        )
 
 
 def _write_deferred(reports: Sequence[WriteReport], spec: WorkSpec) -> list[Refusal]:

@@ -7,53 +7,94 @@ when all is seeded and caught up; it raises the typed error that ended it otherw
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
+import time
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pyspark import InheritableThread
 
 from flusso.capture.slot import advance_slot, await_release
-from flusso.capture.stream import CaptureSpec
 from flusso.engine import tasks, work
-from flusso.engine.batch import BatchRunner, run_spread
-from flusso.engine.events import CaughtUp, Following, Listener, Retrying, Stopped
+from flusso.engine.batch import run_spread
+from flusso.engine.catalogs import Lookout
+from flusso.engine.debts import Payer
+from flusso.engine.events import Listener, Retrying, Stopped
+from flusso.engine.follow import Follower
 from flusso.engine.frames import CHANGES_TYPE
-from flusso.engine.policy import Patience
+from flusso.engine.limits import TaskLimits, limit_tasks
+from flusso.engine.outage import Outage
+from flusso.engine.policy import is_mended_by_reseed, needs_new_look
 from flusso.engine.provision import Prepared, prepare
-from flusso.engine.retry import as_typed
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
-from flusso.engine.source import FORMAT, SECRET_OPTION, SourceSpec
 from flusso.engine.spec import PipelineSpec
-from flusso.errors import EngineError, FlussoError, SourceWorkerLost, TaskLost
+from flusso.engine.vigil import Vigil
+from flusso.errors import FlussoError, SourceError, SourceUnavailable
 from flusso.lsn import Version
-from flusso.postgres.connect import Connection, connect
+from flusso.postgres.connect import Connection, connect, is_dead
 from flusso.postgres.version import emit_version
 
-_LOOK_S = 0.1
-_PIECE_CHANGES = 10_000
 _HEARTBEAT_S = 40.0
 _RELEASE_S = 10.0
 _TURN_END_S = 5.0
-_checkpoints = itertools.count(1)
 
 
 def run_pipeline(
     spec: PipelineSpec, tell: Listener, stop: threading.Event, *, session: Session | None = None
 ) -> None:
     """Run one deployment until it is stopped, done or broken."""
-    prepared = prepare(spec, tell, stop)
-    if prepared is None:
-        return
     own = session is None
-    session = session or open_session(spec.spark)
+    anew: FlussoError | None = None
+    prepared = _await_prepared(spec, tell, stop)
     try:
-        Pipeline(spec, prepared, session, tell, stop).run()
+        while prepared is not None:
+            session = session or open_session(spec.spark)
+            try:
+                Pipeline(spec, _within_limits(spec, prepared, session), session, tell, stop).run()
+                return
+            except FlussoError as error:
+                anew = _begins_again(error, spec, prepared, stop)
+                tell(Retrying(str(error), 1, 0.0, time.time()))
+            prepared = _await_prepared(spec, tell, stop, anew)
     finally:
-        if own:
+        if own and session is not None:
             session.close()
+
+
+def _within_limits(spec: PipelineSpec, prepared: Prepared, session: Session) -> Prepared:
+    keeps = limit_tasks(session.slots, spec.spark.max_tasks).keeps_connections
+    return replace(prepared, work=replace(prepared.work, keeps_connections=keeps))
+
+
+def _begins_again(
+    error: FlussoError, spec: PipelineSpec, prepared: Prepared, stop: threading.Event
+) -> FlussoError | None:
+    """Say why every index is filled anew, if so; raise the error if it is the end.
+
+    A reseed that loses its slot before it is whole does not begin again: it would go on for ever.
+    """
+    if stop.is_set():
+        raise error
+    if needs_new_look(error):
+        return None
+    if spec.reseeds and is_mended_by_reseed(error) and not prepared.ledger.unseeded():
+        return error
+    raise error
+
+
+def _await_prepared(
+    spec: PipelineSpec, tell: Listener, stop: threading.Event, anew: FlussoError | None = None
+) -> Prepared | None:
+    """Prepare, again while the server is not up yet; None when stopped."""
+    outage = Outage(spec.patience, tell, stop)
+    while True:
+        try:
+            prepared = prepare(spec, tell, stop, anew=anew)
+            outage.end()
+            return prepared
+        except SourceError as error:
+            if not outage.wait(error):
+                return None
 
 
 @dataclass(slots=True)
@@ -66,7 +107,7 @@ class _Clock:
 
     def emit(self) -> Version:
         with self._lock:
-            if self._conn is None or self._conn.closed or self._conn.broken:
+            if self._conn is None or is_dead(self._conn):
                 self._conn = connect(self.spec.dsn)
             return emit_version(self._conn)
 
@@ -77,163 +118,105 @@ class _Clock:
 
 @dataclass(slots=True)
 class Pipeline:
-    """The running thing: one live query at a time, one seeder, one heartbeat."""
+    """The running thing: a follower, a seeder beside it, a heartbeat."""
 
     spec: PipelineSpec
     prepared: Prepared
     session: Session
     tell: Listener
     stop: threading.Event
-    patience: Patience = field(default_factory=lambda: Patience(attempts=8, first_delay_s=0.5))
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Follow, and seed beside it, until the end."""
+        """Follow, and seed and pay debts beside it, until the end."""
         clock = _Clock(self.spec)
-        seeder = self._make_seeder(clock)
+        room = threading.Semaphore(self._limits().seed)
+        seeder, payer = self._make_seeder(clock, room), self._make_payer(clock, room)
+        prepared = self.prepared
+        vigil = Vigil(self.spec, prepared.work, prepared.ledger, self._ended)
+        lookout = Lookout(self.spec.dsn, prepared.reads, prepared.ledger, self.spec.look_s)
+        follower = Follower(
+            self.spec,
+            prepared,
+            self.session,
+            seeder,
+            payer,
+            vigil,
+            lookout,
+            clock.emit,
+            self.tell,
+            self.stop,
+        )
         try:
             self._configure()
             self._start_heartbeat()
-            self._follow(clock, seeder)
+            vigil.start()
+            follower.run()
         finally:
             self._ended.set()
+            lookout.close()
             if self.session.is_alive():
                 seeder.close(_TURN_END_S)
+                payer.close(_TURN_END_S)
             clock.close()
             work.forget()
         self._settle()
 
     def _configure(self) -> None:
-        parallelism = min(self.session.slots * 2, self.spec.spark.max_tasks)
-        self.session.spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
+        self.session.spark.conf.set("spark.sql.shuffle.partitions", str(self._limits().live))
 
-    def _follow(self, clock: _Clock, seeder: Seeder) -> None:
-        """Keep a query running; a new one, on a new scratch checkpoint, replaces one that failed."""
-        attempt = 0
-        while True:
-            progress = self.prepared.ledger.position
-            runner = self._make_runner(clock)
-            query = self._start_query(runner)
-            try:
-                self._watch(query, runner, seeder)
-                return
-            except FlussoError as error:
-                attempt = 1 if self.prepared.ledger.position > progress else attempt + 1
-                if not error.retryable or self.patience.is_exhausted(attempt) or self.stop.is_set():
-                    raise
-                self.tell(Retrying(str(error), attempt, self.patience.delay_s(attempt)))
-                self.stop.wait(self.patience.delay_s(attempt))
-            finally:
-                self._end_query(query, runner)
-
-    def _watch(self, query: Any, runner: BatchRunner, seeder: Seeder) -> None:
-        """Return when all is done or a stop is asked for; raise what went wrong."""
-        while not self.stop.is_set():
-            if seeder.failure is not None:
-                raise seeder.failure
-            if not self._is_active(query):
-                raise self._why(query, runner)
-            if runner.is_running.is_set():
-                # Not before: starting both at once makes the first changes wait for seconds.
-                seeder.start()
-            if self.spec.is_once and self._is_done(seeder):
-                self.tell(CaughtUp(self.prepared.target))
-                return
-            self.stop.wait(_LOOK_S)
-
-    def _is_active(self, query: Any) -> bool:
-        try:
-            return bool(query.isActive)
-        except Exception as error:
-            if not self.session.is_alive():
-                raise EngineError("the Spark JVM died", hint="start flusso again: nothing is lost") from error
-            raise EngineError(f"Spark does not answer: {type(error).__name__}") from error
-
-    def _is_done(self, seeder: Seeder) -> bool:
-        ledger = self.prepared.ledger
-        return not seeder.is_running() and not ledger.unseeded() and ledger.position >= self.prepared.target
-
-    def _why(self, query: Any, runner: BatchRunner) -> FlussoError:
-        if runner.failure is not None:
-            return runner.failure
-        error = query.exception()
-        if error is None:
-            return EngineError("the Spark query ended by itself")
-        found = as_typed(error)
-        return (
-            SourceWorkerLost("the process that reads the WAL was lost")
-            if isinstance(found, TaskLost)
-            else found
-        )
-
-    def _end_query(self, query: Any, runner: BatchRunner) -> None:
-        """End the query after the batch in hand."""
-        if self.session.is_alive():
-            runner.close()
-            with contextlib.suppress(Exception):
-                query.stop()
+    def _limits(self) -> TaskLimits:
+        return limit_tasks(self.session.slots, self.spec.spark.max_tasks)
 
     def _settle(self) -> None:
-        """Leave the slot at the last recorded position, with nobody on it."""
-        with connect(self.spec.dsn) as conn:
-            await_release(conn, self.spec.slot, _RELEASE_S)
-            advance_slot(conn, self.spec.slot, self.prepared.ledger.position)
-        self.tell(Stopped(self.prepared.ledger.position))
+        """Leave the slot at the last recorded position, with nobody on it.
 
-    def _make_seeder(self, clock: _Clock) -> Seeder:
-        free = max(1, self.session.slots - 1)
+        A server that is away is waited for, but not by someone who was asked to stop: the slot then stays
+        where it was confirmed last, and the next start writes what follows once more.
+        """
+        outage = Outage(self.spec.patience, self.tell, self.stop)
+        position = self.prepared.ledger.position
+        while True:
+            try:
+                with connect(self.spec.dsn) as conn:
+                    await_release(conn, self.spec.slot, _RELEASE_S)
+                    advance_slot(conn, self.spec.slot, position)
+                return self.tell(Stopped(position))
+            except SourceUnavailable as error:
+                if not outage.wait(error):
+                    return self.tell(Stopped(position, is_settled=False))
+
+    def _seed_parallelism(self) -> int:
+        spare = self._limits().seed
+        return min(spare, self.spec.batch.seed_parallelism or spare)
+
+    def _make_seeder(self, clock: _Clock, room: threading.Semaphore) -> Seeder:
         return Seeder(
             self.session.spark,
             replace(self.prepared.work, destinations=self.prepared.ledger.unseeded_destinations()),
             self.prepared.ledger,
             self.spec.skips,
             self.spec.batch.seed_range_mb,
-            min(free, self.spec.batch.seed_parallelism or free),
+            self._seed_parallelism(),
             clock.emit,
             self.tell,
+            room,
+            self.spec.patience,
         )
 
-    def _make_runner(self, clock: _Clock) -> BatchRunner:
-        return BatchRunner(
+    def _make_payer(self, clock: _Clock, room: threading.Semaphore) -> Payer:
+        return Payer(
+            self.session.spark,
             self.prepared.work,
             self.prepared.ledger,
             self.spec.skips,
-            self.spec.batch.small_changes,
-            self.session.scratch / f"checkpoint-{next(_checkpoints)}",
-            self.stop,
+            self.spec.batch.seed_range_mb,
+            self._seed_parallelism(),
             clock.emit,
             self.tell,
+            room,
+            self.spec.patience,
         )
-
-    def _start_query(self, runner: BatchRunner) -> Any:
-        batch = self.spec.batch
-        source = SourceSpec(
-            CaptureSpec(
-                self.spec.dsn,
-                self.spec.slot,
-                self.spec.publication,
-                self.prepared.watched,
-                piece_changes=min(_PIECE_CHANGES, batch.max_changes),
-            ),
-            batch.max_changes,
-            batch.max_bytes,
-            batch.small_changes,
-            self.session.slots,
-            confirm_after_s=batch.confirm_after_s,
-            tick_s=batch.tick_s,
-            hurry_to=self.prepared.target if self.spec.is_once else None,
-        )
-        spark = self.session.spark
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", LIVE_POOL)
-        changes = spark.readStream.format(FORMAT).option(SECRET_OPTION, source.to_option()).load()
-        query = (
-            changes.writeStream.foreachBatch(runner.run)
-            .trigger(processingTime=f"{self.spec.batch.delay_ms} milliseconds")
-            .option("checkpointLocation", runner.checkpoint.as_uri())
-            .start()
-        )
-        self.tell(Following(self.spec.slot, self.prepared.ledger.position))
-        return query
 
     def _start_heartbeat(self) -> None:
         """Run a batch of nothing now and then, the first one at once.

@@ -6,26 +6,80 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from flusso.document import Refusal, WriteReport
-from flusso.errors import DocumentRefused, FlussoError
+from flusso.errors import (
+    BuildError,
+    CatalogOutdated,
+    CoverageGap,
+    DocumentRefused,
+    EngineError,
+    FlussoError,
+    PublicationYounger,
+    SlotAdvanced,
+    SlotInvalidated,
+    SlotLost,
+    SourceCrashed,
+    SourceError,
+    SourceRefused,
+    SourceReplaced,
+    SourceWentBack,
+    TimelineBehind,
+    TimelineChanged,
+)
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often and how long something that may heal is tried again."""
+    """How often and how long something that may heal is tried again, without any progress in between."""
 
-    attempts: int = 10
+    source_s: float | None = 600.0
+    """How long Postgres may be away; None: for ever."""
+    sink_s: float = 600.0
+    losses: int = 10
+    """How many times in a row a process may be lost: one that always dies does not heal."""
     first_delay_s: float = 0.2
-    longest_delay_s: float = 15.0
+    longest_delay_s: float = 5.0
 
     def delay_s(self, attempt: int) -> float:
         """How long to wait before trying again after the attempt of this number, from 1."""
-        return float(min(self.longest_delay_s, self.first_delay_s * 2 ** (attempt - 1)))
+        return float(min(self.longest_delay_s, self.first_delay_s * 2 ** min(attempt - 1, 30)))
 
-    def is_exhausted(self, attempt: int) -> bool:
-        """Whether the attempt of this number was the last."""
-        return attempt >= self.attempts
+    def is_exhausted(self, error: FlussoError, attempt: int, lasted_s: float) -> bool:
+        """Whether the attempt of this number, so long after the first failure, was the last."""
+        if isinstance(error, EngineError):
+            return attempt >= self.losses
+        limit_s = self.source_s if isinstance(error, SourceError) else self.sink_s
+        return limit_s is not None and lasted_s >= limit_s
+
+
+def is_mended_by_reseed(error: FlussoError) -> bool:
+    """Whether a new generation, filled from the source as it is now, makes good what the error lost.
+
+    Not on an older timeline: another server has taken over from that one, and it is the one to follow.
+    """
+    lost = isinstance(error, SlotLost | SlotAdvanced | SourceReplaced | SourceWentBack | CoverageGap)
+    return lost and not isinstance(error, TimelineBehind)
+
+
+def needs_new_slot(error: FlussoError) -> bool:
+    """Whether the slot that is there can never be read again."""
+    return isinstance(error, SlotInvalidated | PublicationYounger)
+
+
+def needs_new_look(error: FlussoError) -> bool:
+    """Whether a running pipeline must compare the source with its sinks again before it goes on, or ends.
+
+    A slot that moved on may have been moved by a twin of this process, and then the sinks know of it. A table
+    that was not published for a while is part of some indexes only.
+    """
+    is_partial = isinstance(error, CoverageGap) and not isinstance(error, PublicationYounger)
+    return is_partial or isinstance(error, TimelineChanged | SourceCrashed | SlotAdvanced | CatalogOutdated)
+
+
+def may_be_outdated(error: FlussoError) -> bool:
+    """Whether an error may come of tables that are no longer as they were."""
+    return isinstance(error, CatalogOutdated | BuildError | SourceRefused)
 
 
 def first_failure(reports: Sequence[WriteReport]) -> FlussoError | None:

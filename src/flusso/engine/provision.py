@@ -12,28 +12,46 @@ from dataclasses import dataclass, replace
 
 from flusso.builder.complete import complete
 from flusso.builder.plan import IndexPlan, watched_tables, without_partitions
-from flusso.capture.publication import ensure_publication
-from flusso.capture.slot import SlotInfo, drop_slot, ensure_slot
+from flusso.capture.coverage import Coverage, ensure_coverage
+from flusso.capture.fingerprint import Marks
+from flusso.capture.identity import set_identities
+from flusso.capture.lineage import Lineage, read_lineage
+from flusso.capture.slot import (
+    SlotInfo,
+    await_release,
+    check_slot,
+    drop_slot,
+    ensure_slot,
+    read_slot,
+    reader_of,
+    set_failover,
+)
 from flusso.capture.snapshot import Blocker, await_settled
 from flusso.change import WatchedTable
 from flusso.diagnostic import Severity
 from flusso.engine import work
-from flusso.engine.events import Listener, Noticed, Waiting
+from flusso.engine.catalogs import owe_differences, reads_of
+from flusso.engine.continuity import Published, Standing, decide, find_other_server
+from flusso.engine.events import IdentitySet, Listener, Noticed, Reseeding, Waiting
+from flusso.engine.fingerprint import Reads
 from flusso.engine.ledger import Entry, Ledger
-from flusso.engine.outcome import check_clock
-from flusso.engine.preflight import examine, refuse
+from flusso.engine.policy import needs_new_slot
+from flusso.engine.preflight import Examined, examine, refuse
 from flusso.engine.session import is_single_host
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.work import Destination, WorkSpec
-from flusso.errors import ConfigError, SlotAdvanced, SlotLost, SourceWentBack
+from flusso.errors import ConfigError, FlussoError, PublicationYounger, SlotInvalidated
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Connection, connect, translated
-from flusso.postgres.introspect import SourceIdentity, read_source_identity
+from flusso.postgres.introspect import read_source_identity
 from flusso.postgres.version import emit_version
 from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
 from flusso.schema.model import IndexSchema
 from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
+
+_BUSY_S = 60.0
+"""How long a slot may have another reader: a walsender whose client is gone lives for wal_sender_timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,44 +64,90 @@ class Prepared:
     """The end of the WAL at start."""
     watched: tuple[WatchedTable, ...]
     """What capture follows, by partitions."""
+    lineage: Lineage
+    """The server that this was prepared for."""
+    reads: tuple[Reads, ...]
+    """What each index reads, for whoever watches the catalog."""
 
 
-def prepare(spec: PipelineSpec, tell: Listener, stop: threading.Event) -> Prepared | None:
-    """Check the source and the sinks, provision both, and say where things stand; None when stopped."""
+def prepare(
+    spec: PipelineSpec, tell: Listener, stop: threading.Event, *, anew: FlussoError | None = None
+) -> Prepared | None:
+    """Check the source and the sinks, provision both, and say where things stand; None when stopped.
+
+    `anew` is why every index is to be filled anew, in a new generation beside the one that readers see: what
+    a running pipeline met, for example. Whatever else was lost since the last run is found here, and stops
+    or begins a new generation, as the spec says.
+    """
     _check_sinks(spec)
     with connect(spec.dsn) as conn:
-        examined = examine(conn, spec)
-        for finding in examined.findings:
-            if finding.severity is not Severity.ERROR:
-                tell(Noticed(finding))
-        refuse(examined.findings)
+        examined = _examine(conn, spec, tell)
         plans = {plan.index: plan for plan in examined.plans}
         watched = watched_tables(plans.values())
-        identity = read_source_identity(conn)
-        columns = {table.name: table.columns for table in watched}
-        was_extended = ensure_publication(
-            conn, spec.publication, list(columns), manage=spec.manage_publication, columns=columns
-        )
-        slot, is_new = ensure_slot(conn, spec.slot)
+        published = Published(examined.coverage.marks, {plan.index: plan.reads for plan in examined.plans})
+        anew = anew or _find_younger(spec, published, read_lineage(conn))
+        coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
+        now = _take_slot(conn, spec, published, tell, stop, anew)
         try:
-            ledger = Ledger(_entries(spec, slot, identity, is_new=is_new))
-            _check_versions(conn, ledger)
+            ledger = Ledger(_entries(spec, now, coverage.marks, tell, anew))
         except BaseException:
-            if is_new:  # a slot that nobody reads would hold back WAL for ever
+            if now.is_new_slot:  # a slot that nobody reads would hold back WAL for ever
                 drop_slot(conn, spec.slot)
             raise
-        if is_new or was_extended or ledger.unseeded():
+        if now.is_new_slot or coverage is not examined.coverage or ledger.unseeded():
             await_settled(conn, on_wait=lambda blockers: tell(Waiting(_name(blockers))), stop=stop)
         if stop.is_set():
             return None
         target = _end_of_wal(conn)
+        ledger.position = now.position
+        reads = _reads(spec, examined)
+        owe_differences(conn, ledger, reads)
     schemas = {index.name: complete(index.schema, examined.catalog) for index in spec.indexes}
     _ensure_targets(schemas, ledger)
     for index in spec.indexes:
         every = {sink.name for sink in index.sinks}
         ledger.skip_seed(index.name, every if spec.skips_seed else index.not_backfilled)
-    ledger.position = slot.confirmed_flush_lsn or Lsn(0)
-    return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target, watched)
+    return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target, watched, now.lineage, reads)
+
+
+def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threading.Event) -> Prepared | None:
+    """Look again while a pipeline runs, between two queries; None when only a new start will do.
+
+    Partitions that came or went, or values that were rewritten, leave the plans as they are: what follows is
+    owed, and a seed beside the stream goes on. Raises what a start would raise.
+    """
+    with connect(spec.dsn) as conn:
+        examined = _examine(conn, spec, tell)
+        watched = watched_tables(examined.plans)
+        coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
+        plans = {plan.index: without_partitions(plan) for plan in examined.plans}
+        if plans != prepared.work.plans or coverage is not examined.coverage:
+            return None
+        reads = _reads(spec, examined)
+        owe_differences(conn, prepared.ledger, reads)
+    return replace(prepared, watched=watched, reads=reads)
+
+
+def _reads(spec: PipelineSpec, examined: Examined) -> tuple[Reads, ...]:
+    schemas = {index.name: index.schema for index in spec.indexes}
+    return tuple(reads_of(plan, schemas[plan.index], examined.catalog) for plan in examined.plans)
+
+
+def create_slot(conn: Connection, spec: PipelineSpec, tell: Listener) -> tuple[SlotInfo, bool]:
+    """Make the publication and then the slot, for a later run; the flag says whether the slot is new."""
+    examined = _examine(conn, spec, tell)
+    _cover(conn, spec, examined.coverage, watched_tables(examined.plans), tell, threading.Event())
+    return ensure_slot(conn, spec.slot, is_failover=spec.is_failover)
+
+
+def _examine(conn: Connection, spec: PipelineSpec, tell: Listener) -> Examined:
+    """Look at source and schemas; tell what is worth a word, refuse what is wrong."""
+    examined = examine(conn, spec)
+    for finding in examined.findings:
+        if finding.severity is not Severity.ERROR:
+            tell(Noticed(finding))
+    refuse(examined.findings)
+    return examined
 
 
 def _check_sinks(spec: PipelineSpec) -> None:
@@ -96,66 +160,108 @@ def _check_sinks(spec: PipelineSpec) -> None:
             )
 
 
-def _entries(spec: PipelineSpec, slot: SlotInfo, identity: SourceIdentity, *, is_new: bool) -> list[Entry]:
-    """Compare what each sink remembers with what is declared now."""
-    known = {
+def _find_younger(spec: PipelineSpec, published: Published, lineage: Lineage) -> FlussoError | None:
+    """Look for another server and for changes that were not sent, before the publication is touched.
+
+    Raises if they end it here. Gives the reason why everything begins anew, slot included, when the
+    publication is not the one it was. Of another server that is no question.
+    """
+    known = _load_states(spec)
+    younger: FlussoError | None = None
+    for index in spec.indexes:
+        for sink in index.sinks:
+            state = known[sink.name].get(index.name)
+            if state is None or state.digest != digest(index.schema, sink.shape):
+                continue
+            gap = find_other_server(state, lineage) or published.find_gap(state)
+            if gap is not None and state.is_seeded and not spec.reseeds:
+                raise gap
+            younger = gap if isinstance(gap, PublicationYounger) else younger
+    return younger
+
+
+def _cover(
+    conn: Connection,
+    spec: PipelineSpec,
+    known: Coverage,
+    watched: Sequence[WatchedTable],
+    tell: Listener,
+    stop: threading.Event,
+) -> Coverage:
+    """Set identities if asked to, then create or extend the publication."""
+    if spec.manages_identity:
+        set_identities(
+            conn, known.identities, stop, lambda need: tell(IdentitySet(str(need.leaf), str(need.sql)))
+        )
+    manage = spec.manage_publication
+    return ensure_coverage(conn, spec.publication, watched, manage=manage, known=known, stop=stop)
+
+
+def _take_slot(
+    conn: Connection,
+    spec: PipelineSpec,
+    published: Published,
+    tell: Listener,
+    stop: threading.Event,
+    anew: FlussoError | None,
+) -> Standing:
+    """Find or make the slot, when nobody else reads it; one that can never be read again makes room."""
+    info = read_slot(conn, spec.slot)
+    if info is not None:
+        # Made before there was a publication, it can only be read from after its birth: nothing is lost.
+        is_older = published.marks.mark is None
+        useless = is_older or (anew is not None and needs_new_slot(anew))
+        try:
+            check_slot(info)
+        except SlotInvalidated:
+            if not spec.reseeds:
+                raise
+            useless = True
+        if info.active_pid is not None:
+            # It may be dying; and while it lives, what the sinks remember is its to write.
+            tell(Waiting(f'slot "{spec.slot}" is read by {reader_of(info)}'))
+            await_release(conn, spec.slot, _BUSY_S, stop)
+        if useless:
+            drop_slot(conn, spec.slot)
+    slot, is_new = ensure_slot(conn, spec.slot, is_failover=spec.is_failover)
+    if spec.is_failover and not slot.is_failover:
+        set_failover(spec.dsn, spec.slot)
+    identity = read_source_identity(conn)
+    return Standing(
+        slot, is_new, identity.system_identifier, emit_version(conn), published, identity.recovered_at
+    )
+
+
+def _load_states(spec: PipelineSpec) -> dict[str, Mapping[str, IndexState]]:
+    """Read what each sink remembers, by its name."""
+    return {
         sink.name: work.sink(sink).load_states() if sink.capabilities.keeps_state else {}
         for sink in _sinks_of(spec.indexes)
     }
+
+
+def _entries(
+    spec: PipelineSpec, now: Standing, marks: Marks, tell: Listener, anew: FlussoError | None
+) -> list[Entry]:
+    """Compare what each sink remembers with what is declared; `marks` is what is published from now on."""
+    known = _load_states(spec)
     entries = []
     for index in spec.indexes:
         for sink in index.sinks:
-            fresh = IndexState(
-                index.name,
-                digest(index.schema, sink.shape),
-                generation=1,
-                slot=slot.name,
-                system_identifier=identity.system_identifier,
-                witness=slot.confirmed_flush_lsn or 0,
-            )
-            state = _continue(known[sink.name].get(index.name), fresh, slot, is_new=is_new)
+            fresh = IndexState(index.name, digest(index.schema, sink.shape), generation=1)
+            before = known[sink.name].get(index.name)
+            found = decide(before, fresh, now, reseeds=spec.reseeds, anew=anew)
+            if found.because is not None:
+                tell(Reseeding(index.name, found.because.message))
+            rows = marks.fingerprint(now.published.reads[index.name])
+            state = replace(found.state, publication=rows)
             target = IndexTarget(index.name, state.digest, state.generation, text_field_names(index.schema))
             entries.append(Entry(Destination(sink, target), state))
     return entries
 
 
-def _continue(before: IndexState | None, fresh: IndexState, slot: SlotInfo, *, is_new: bool) -> IndexState:
-    """Decide whether an index goes on where it stood, or a new generation begins."""
-    if before is None:
-        return fresh
-    if before.digest != fresh.digest:
-        return replace(fresh, generation=before.generation + 1, highest_version=before.highest_version)
-    if not before.is_seeded:
-        return replace(
-            before, slot=fresh.slot, system_identifier=fresh.system_identifier, witness=fresh.witness
-        )
-    reindex = f"run flusso reindex {before.index}"
-    if before.system_identifier != fresh.system_identifier:
-        raise SourceWentBack(
-            f'index "{before.index}" was written from another database cluster', hint=reindex
-        )
-    if is_new or before.slot != slot.name:
-        raise SlotLost(
-            f'index "{before.index}" was kept by slot "{before.slot}", which is gone, '
-            "and all changes since with it",
-            hint=reindex,
-        )
-    if (slot.confirmed_flush_lsn or 0) > before.witness:
-        raise SlotAdvanced(
-            f'slot "{slot.name}" is at {slot.confirmed_flush_lsn}, but index "{before.index}" was written '
-            f"only up to {Lsn(before.witness)}: someone moved the slot, or the index was left out meanwhile",
-            hint=reindex,
-        )
-    return before
-
-
 def _name(blockers: Sequence[Blocker]) -> str:
     return "transactions that were open before the slot must end: " + ", ".join(map(str, blockers))
-
-
-def _check_versions(conn: Connection, ledger: Ledger) -> None:
-    known = max((entry.state.highest_version for entry in ledger.entries), default=0)
-    check_clock(known, emit_version(conn))
 
 
 def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
@@ -180,7 +286,7 @@ def _work_spec(
     is_file = any(sink.capabilities.is_single_host for sink in _sinks_of(spec.indexes))
     plans = {index: without_partitions(plan) for index, plan in plans.items()}
     watched = tuple(replace(table, partitions=None) for table in watched)
-    made = WorkSpec(spec.dsn, plans, watched, destinations, chunk=spec.batch.chunk)
+    made = WorkSpec(spec.dsn, plans, watched, destinations, read_dsn=spec.read_dsn, chunk=spec.batch.chunk)
     return replace(made, lanes=1) if is_file else made
 
 

@@ -8,33 +8,26 @@ from __future__ import annotations
 
 import pickle
 import re
-import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame
 
-from flusso.engine.events import Listener, Retrying
-from flusso.engine.policy import Patience
+from flusso.engine.outage import Outage
 from flusso.errors import FlussoError, TaskLost, from_text
 
 T = TypeVar("T")
 _CAUSE = re.compile(r"(Caused by: )?[\w.]*(Error|Exception|Lost)\b.*")
 
 
-def retrying(attempt: Callable[[], T], patience: Patience, tell: Listener, stop: threading.Event) -> T:
+def retrying(attempt: Callable[[], T], outage: Outage) -> T:
     """Give what an attempt gives; raise when it cannot heal, when patience is at its end or on a stop."""
-    number = 1
     while True:
         try:
             return attempt()
         except FlussoError as error:
-            if not error.retryable or patience.is_exhausted(number):
+            if not outage.wait(error):
                 raise
-            tell(Retrying(str(error), number, patience.delay_s(number)))
-            if stop.wait(patience.delay_s(number)):
-                raise
-            number += 1
 
 
 def collect(frame: DataFrame) -> list[Any]:

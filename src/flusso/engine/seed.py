@@ -8,6 +8,7 @@ between a range and the stream, so no order between them matters.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -19,10 +20,11 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from flusso.builder.read import BlockRange, plan_ranges
-from flusso.engine import tasks
+from flusso.engine import tasks, work
 from flusso.engine.events import Listener, SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.frames import REPORT_TYPE
 from flusso.engine.ledger import Ledger
+from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
 from flusso.engine.retry import collect, retrying
@@ -30,13 +32,15 @@ from flusso.engine.session import SEED_POOL
 from flusso.engine.work import WorkSpec
 from flusso.errors import FlussoError
 from flusso.lsn import Version
-from flusso.postgres.connect import connect
 
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
 _FIRST_TURN_S, _TURN_S = 0.25, 3.0
 _MOST_RANGES = 100
 """Of one turn: more than it can do in its time, and few enough to travel with it."""
+_REFRESH_AT = 0.7
+"""The share of an index after which most of it is refreshed, beside the last turns: a search server does that
+on one core, and the one refresh at the end would leave the others idle."""
 
 
 @dataclass(slots=True)
@@ -48,6 +52,17 @@ class _Progress:
     documents: int = 0
     bytes: int = 0
     highest_version: int = 0
+    is_refreshed: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return self.done == self.ranges
+
+    def take_refresh(self) -> bool:
+        """Say once that most is there and something is left."""
+        is_due = not self.is_refreshed and not self.is_whole and self.done >= _REFRESH_AT * self.ranges
+        self.is_refreshed |= is_due
+        return is_due
 
 
 @dataclass(slots=True)
@@ -62,6 +77,8 @@ class Seeder:
     parallelism: int
     emit: Callable[[], Version]
     tell: Listener
+    room: threading.Semaphore
+    """One for each slot that a turn may have; who pays debts takes from the same."""
     patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
@@ -93,7 +110,7 @@ class Seeder:
 
     def _plan(self) -> None:
         self._ranges.clear()  # of a plan that failed half-way
-        with connect(self.spec.dsn) as conn:
+        with work.looking(self.spec.dsn) as conn:
             for index in self.ledger.unseeded():
                 ranges = plan_ranges(conn, self.spec.plans[index], self.range_mb)
                 self._progress[index] = _Progress(len(ranges), time.monotonic())
@@ -102,10 +119,11 @@ class Seeder:
 
     def _work(self) -> None:
         self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
+        outage = Outage(self.patience, self.tell, self._is_closed)
         try:
             while not self._is_closed.is_set() and self.failure is None and (turn := self._take_turn()):
-                attempt = partial(self._attempt, turn)
-                done, totals = retrying(attempt, self.patience, self.tell, self._is_closed)
+                done, totals = retrying(partial(self._attempt, turn), outage)
+                outage.end()
                 with self._lock:
                     self._ranges.extendleft(reversed(turn[done:]))
                 self._finish(turn[0].index, done, totals)
@@ -127,7 +145,8 @@ class Seeder:
     def _attempt(self, turn: Sequence[BlockRange]) -> tuple[int, Totals]:
         frame = self.spark.range(1, numPartitions=1)
         turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, self._progress[turn[0].index].turns))
-        [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, turn, turn_s), REPORT_TYPE))
+        with self.room:
+            [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, [turn], turn_s), REPORT_TYPE))
         return report.done, settle_reports(report.reports, self.spec, self.skips, self.emit)
 
     def _finish(self, index: str, done: int, totals: Totals) -> None:
@@ -144,7 +163,17 @@ class Seeder:
                     index, progress.done, progress.ranges, progress.documents, progress.bytes, seconds
                 )
             )
-            is_whole = progress.done == progress.ranges
+            is_whole, is_refresh_due = progress.is_whole, progress.take_refresh()
+        if is_refresh_due:
+            threading.Thread(target=self._refresh, args=(index,), daemon=True).start()
         if is_whole:
             self.ledger.finish_seed(index, progress.highest_version)
             self.tell(SeedFinished(index, progress.documents, time.monotonic() - progress.started_s))
+
+    def _refresh(self, index: str) -> None:
+        """Refresh what is written so far. It only saves time: the one at the end tells what goes wrong."""
+        for destination in self.spec.destinations[index]:
+            if destination.sink.capabilities.is_driver_side:
+                continue
+            with contextlib.suppress(FlussoError), contextlib.closing(destination.sink.open()) as sink:
+                sink.refresh(destination.target)

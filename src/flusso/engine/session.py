@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import flusso
-from flusso.engine.java import make_java_home
+from flusso.engine.java import class_archive, find_java, make_java_home
 from flusso.engine.scratch import make_scratch, remove_scratch
 from flusso.engine.source import ChangeSource
 from flusso.errors import ConfigError, EngineError
@@ -52,8 +53,6 @@ _SETTINGS = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-# The JVM only plans and passes on. Compiling that for peak speed takes minutes of CPU, beside a seed.
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 _LOCAL_SETTINGS = {
     # Session-wide and unfit for callers of FileSystem.getLocal, so only where the session is ours and local.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
@@ -86,6 +85,8 @@ class Session:
     spark: SparkSession
     scratch: Path
     jvm: subprocess.Popen[bytes] | None
+    exit_s: float = 5.0
+    """How long the JVM may take to end by itself."""
 
     @property
     def slots(self) -> int:
@@ -124,7 +125,7 @@ class Session:
         if self.jvm.stdin is not None:
             self.jvm.stdin.close()
         try:
-            self.jvm.wait(timeout=5)
+            self.jvm.wait(timeout=self.exit_s)
         except subprocess.TimeoutExpired:
             self.jvm.kill()
             self.jvm.wait(timeout=5)
@@ -154,7 +155,7 @@ def _prepare(session: Session) -> None:
     """Ship flusso where it is not installed, and register the source."""
     context = session.spark.sparkContext
     if not is_local(context.master or ""):
-        context.addPyFile(str(_package_zip(session.scratch)))
+        context.addPyFile(str(package_zip(session.scratch)))
         _probe_executors(context, session.slots)
     session.spark.dataSource.register(ChangeSource)
 
@@ -165,8 +166,9 @@ def _launch(spec: SparkSpec, scratch: Path) -> Session:
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     if is_local(spec.master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["JAVA_HOME"] = str(make_java_home(scratch))
-    conf = _configure(spec, scratch)
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(make_java_home(scratch, java))
+    conf = _configure(spec, scratch, class_archive(java))
     # Spark's own output must mix neither with what the stdout sink prints nor with a progress bar.
     log = scratch / "spark.log"
     with log.open("wb") as output:
@@ -194,7 +196,7 @@ def _tail(log: Path) -> str:
     return " / ".join(log.read_text(errors="replace").splitlines()[-5:])
 
 
-def _configure(spec: SparkSpec, scratch: Path) -> SparkConf:
+def _configure(spec: SparkSpec, scratch: Path, archive: Path) -> SparkConf:
     pools = scratch / "pools.xml"
     pools.write_text(_POOLS)
     log = Path(__file__).with_name("log4j2.properties")
@@ -205,13 +207,21 @@ def _configure(spec: SparkSpec, scratch: Path) -> SparkConf:
     settings |= {
         "spark.master": _sized(spec.master, spec.max_tasks),
         "spark.scheduler.allocation.file": pools.as_uri(),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log.as_uri()} {_JAVA_OPTIONS}",
+        "spark.driver.extraJavaOptions": " ".join(_java_options(log, archive)),
         # On disk, not in the scratch folder: what does not fit in memory must not go back there.
         "spark.local.dir": os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir(),
     }
     for key, value in (settings | dict(spec.conf)).items():
         conf.set(key, value)
     return conf
+
+
+def _java_options(log: Path, archive: Path) -> Iterator[str]:
+    yield f"-Dlog4j2.configurationFile={log.as_uri()}"
+    # The JVM only plans and passes on. Compiling that for peak speed takes minutes of CPU, beside a seed.
+    yield "-XX:TieredStopAtLevel=1"
+    if archive.exists():
+        yield shlex.quote(f"-XX:SharedArchiveFile={archive}")
 
 
 def is_local(master: str) -> bool:
@@ -234,7 +244,7 @@ def _sized(master: str, max_tasks: int) -> str:
     return f"local[{max(2, min(cores, max_tasks))}]"
 
 
-def _package_zip(scratch: Path) -> Path:
+def package_zip(scratch: Path) -> Path:
     """Pack flusso's own code for executors that do not have it."""
     root = Path(flusso.__file__).parent
     target = scratch / "flusso.zip"

@@ -1,21 +1,17 @@
-"""Capture as a Spark streaming source: `spark.readStream.format("flusso-postgres")`.
+"""Capture as a Spark streaming source, as the pipeline uses it: thin changes, on a scratch checkpoint.
 
 Spark keeps one reader alive in a process of its own beside the driver; that process alone owns the
 replication socket. The reader is also constructed (and thrown away) where Spark plans, so constructors
 are inert. Changes travel *inside* the partitions, as Arrow: the slot has one reader, executors have none.
-
-Typed errors do not cross Spark: every method raises one machine-readable line instead, which
-`errors.from_text` finds again on the driver's side.
+The source for Spark users, with full rows and a checkpoint of theirs, is `standalone`.
 """
 
 from __future__ import annotations
 
 import base64
 import pickle
-import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,16 +24,15 @@ from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.capture.transactions import Position
 from flusso.engine.frames import CHANGES_TYPE, changes_batch
 from flusso.engine.offsets import Offset
-from flusso.errors import FlussoError, to_line
+from flusso.engine.source_worker import ChangePartition, ignore_signals, spread, told_in_text
 from flusso.lsn import Lsn
 
-FORMAT = "flusso-postgres"
+FORMAT = "flusso-changes"
 SECRET_OPTION = "secret"
 """Holds the whole spec, password included. Spark redacts options of this name in plans and logs."""
 
 _WAIT_S = 0.5
 _HURRIED_TICK_S = 0.2
-_PARTITION_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +62,6 @@ class SourceSpec:
         return spec
 
 
-class ChangePartition(InputPartition):
-    """Some changes, as Arrow streams."""
-
-    def __init__(self, payloads: tuple[bytes, ...]) -> None:
-        super().__init__(None)
-        self.payloads = payloads
-
-    def __repr__(self) -> str:
-        return f"ChangePartition({len(self.payloads)} payloads)"
-
-
 class ChangeSource(DataSource):
     """The registered data source."""
 
@@ -103,15 +87,17 @@ class ChangeReader(DataSourceStreamReader):
         self._stream: CaptureStream | None = None
         self._initial = Position(Lsn(0))
         self._confirmed = 0
+        self._confirmed_lsn = Lsn(0)
         self._last_issued_s: float | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Connect, once: Spark asks twice."""
-        with _one_line_errors():
+        with told_in_text():
             if self._stream is None:
-                _ignore_signals()
+                ignore_signals()
                 stream = CaptureStream(self._spec.capture)
                 self._initial = stream.start()
+                self._confirmed_lsn = self._initial.lsn
                 self._stream = stream
             return Offset(self._initial).to_json()
 
@@ -121,10 +107,10 @@ class ChangeReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Wait a moment for changes; else move the position on when that is due."""
-        with _one_line_errors():
+        with told_in_text():
             stream, spec = self._open(), self._spec
             begin = Offset.from_json(start)
-            stream.wait(begin.position, _WAIT_S)
+            stream.wait(begin.position, self._patience_s(begin))
             end = stream.available(begin.position, max_changes=spec.max_changes, max_bytes=spec.max_bytes)
             count = sum(piece.count for piece in stream.pieces(begin.position, end))
             if count:
@@ -136,19 +122,35 @@ class ChangeReader(DataSourceStreamReader):
                 return Offset(end, begin.changes, begin.tick + 1).to_json()
             return start
 
+    def _patience_s(self, begin: Offset) -> float:
+        """How long to wait for changes before looking whether a tick is due."""
+        if self._last_issued_s is None:
+            return 0.0
+        if begin.changes > self._confirmed:
+            return min(_WAIT_S, max(0.0, self._tick_s(begin) - self._idle_s()))
+        return min(_WAIT_S, self._tick_s(begin))
+
     def _is_tick_due(self, begin: Offset, end: Position) -> bool:
         if self._last_issued_s is None:
             return True  # an empty first batch: it warms the way, and shows the driver that the stream runs
-        idle_s = time.monotonic() - self._last_issued_s
+        # The last position is owed too: Spark confirms a batch with the next one, and on an idle server there
+        # would be none.
+        is_owed = begin.changes > self._confirmed or end.lsn > min(begin.position.lsn, self._confirmed_lsn)
+        return is_owed and self._idle_s() >= self._tick_s(begin)
+
+    def _tick_s(self, begin: Offset) -> float:
         if begin.changes > self._confirmed:
-            return idle_s >= self._spec.confirm_after_s
+            return self._spec.confirm_after_s
         is_short = self._spec.hurry_to is not None and begin.position.lsn < self._spec.hurry_to
-        tick_s = _HURRIED_TICK_S if is_short else self._spec.tick_s
-        return end.lsn > begin.position.lsn and idle_s >= tick_s
+        return _HURRIED_TICK_S if is_short else self._spec.tick_s
+
+    def _idle_s(self) -> float:
+        assert self._last_issued_s is not None
+        return time.monotonic() - self._last_issued_s
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Pack the changes between two offsets."""
-        with _one_line_errors():
+        with told_in_text():
             begin, until = Offset.from_json(start), Offset.from_json(end)
             if until.changes == begin.changes:
                 return []
@@ -156,7 +158,7 @@ class ChangeReader(DataSourceStreamReader):
             payloads = [piece.payload for piece in pieces if piece.count]
             if until.changes - begin.changes <= self._spec.small_changes:
                 return [ChangePartition(tuple(payloads))]
-            return [ChangePartition(pack) for pack in _spread(payloads, self._spec.parallelism)]
+            return [ChangePartition(pack) for pack in spread(payloads, self._spec.parallelism)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Unpack on an executor."""
@@ -166,9 +168,9 @@ class ChangeReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Confirm: the batch that ends here has been written and recorded."""
-        with _one_line_errors():
+        with told_in_text():
             done = Offset.from_json(end)
-            self._confirmed = done.changes
+            self._confirmed, self._confirmed_lsn = done.changes, done.position.lsn
             self._open().confirm(done.position)
 
     def stop(self) -> None:
@@ -181,32 +183,3 @@ class ChangeReader(DataSourceStreamReader):
             self.initialOffset()
         assert self._stream is not None
         return self._stream
-
-
-def _spread(payloads: list[bytes], parallelism: int) -> Iterator[tuple[bytes, ...]]:
-    """Group payloads in order, small enough to ship and numerous enough to keep all slots busy."""
-    limit = min(_PARTITION_BYTES, sum(map(len, payloads)) // parallelism + 1)
-    pack: list[bytes] = []
-    size = 0
-    for payload in payloads:
-        if pack and size + len(payload) > limit:
-            yield tuple(pack)
-            pack, size = [], 0
-        pack.append(payload)
-        size += len(payload)
-    if pack:
-        yield tuple(pack)
-
-
-def _ignore_signals() -> None:
-    """A signal to the whole process group is the driver's to act on: it ends this process in order."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except FlussoError as error:
-        raise RuntimeError(to_line(error)) from None

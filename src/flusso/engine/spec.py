@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from flusso.engine.policy import Patience
 from flusso.engine.session import SparkSpec
 from flusso.postgres.connect import Dsn
 from flusso.schema.model import IndexSchema
@@ -53,11 +54,23 @@ class PipelineSpec:
     spark: SparkSpec
     batch: BatchSpec = BatchSpec()
     manage_publication: bool = True
+    look_s: float = 5.0
+    """How often the catalog is compared with what it was."""
     is_once: bool = False
     """Seed, catch up with the position read at start, and end."""
     skips_seed: bool = False
+    reseeds: bool = False
+    """Whether a new generation is filled when changes were lost; else that is an error."""
+    is_failover: bool = False
+    """Whether the slot is one that standbys keep a copy of."""
+    read_dsn: Dsn | None = None
+    """The replica that documents are read from; the source itself if absent."""
+    patience: Patience = field(default=Patience())
+    """For how long what is away is tried again."""
     reports_blind: bool = True
     """Whether relations that cannot see every delete are worth a word."""
+    manages_identity: bool = False
+    """Whether replica identities are set where the role may."""
 
     @property
     def skips(self) -> Mapping[str, bool]:

@@ -10,25 +10,28 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import pyarrow as pa
 
 from flusso.builder.read import BlockRange, read_documents, read_range
-from flusso.builder.resolve import resolve, truncated_roots
+from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire
 from flusso.change import Change
-from flusso.document import DocumentId, Key, WriteReport, key_of
+from flusso.debt import Scope
+from flusso.document import DocumentId, Key, WriteReport
 from flusso.engine import work
 from flusso.engine.frames import ID_SCHEMA, REPORT_SCHEMA, changes_batch
 from flusso.engine.work import WorkSpec
 from flusso.engine.writer import Writer
 from flusso.errors import FlussoError, from_text, to_line
-from flusso.postgres.version import emit_version
 
 _FAILURE = "\x00"
 """In place of an index name: the key then holds an error's line."""
+_OWED = "\x01"
+"""In place of an index name: the key then holds that name, which documents are owed, and why."""
 _IDS_IN_A_BATCH = 10_000
 _TURN_BYTES = 64_000_000
 
@@ -47,7 +50,8 @@ def process_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
     """Resolve, build and write in one go, for a batch of few changes."""
 
     def run(batches: Batches) -> Batches:
-        yield from _reports(_process(spec, batches))
+        with _released(spec):
+            yield from _reports(_process(spec, batches))
 
     return run
 
@@ -56,11 +60,14 @@ def resolve_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
     """Turn changes into document ids, for Spark to make distinct and spread."""
 
     def run(batches: Batches) -> Batches:
-        try:
-            yield from _id_batches(_resolve(spec, batches))
-        except FlussoError as error:
-            work.forget()
-            yield from _id_batches(iter([DocumentId(_FAILURE, (to_line(error),))]))
+        with _released(spec):
+            changes = _changes_of(batches)
+            try:
+                owed = (DocumentId(_OWED, found) for found in find_owed(spec.plans.values(), changes))
+                yield from _id_batches(chain(owed, _resolve(spec, changes)))
+            except FlussoError as error:
+                work.forget()
+                yield from _id_batches(iter([DocumentId(_FAILURE, (to_line(error),))]))
 
     return run
 
@@ -69,17 +76,37 @@ def write_documents(spec: WorkSpec) -> Callable[[Batches], Batches]:
     """Build and write the documents of ids that were spread."""
 
     def run(batches: Batches) -> Batches:
-        yield from _reports(_guarded(spec, _ids_of(batches)))
+        with _released(spec):
+            owed: list[Key] = []
+            written = list(_guarded(spec, _ids_of(batches, owed)))
+            yield from _reports([*written, *(_owing(*found) for found in owed)])
 
     return run
 
 
-def write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> Callable[[Batches], Batches]:
-    """Build and write ranges of a root table; the one row that comes in only starts it."""
+def write_ranges(
+    spec: WorkSpec, turns: Sequence[Sequence[BlockRange]], turn_s: float
+) -> Callable[[Batches], Batches]:
+    """Build and write ranges of a root table; the number that comes in says which turn's."""
 
     def run(batches: Batches) -> Batches:
-        for _ in batches:
-            yield from _reports([_write_ranges(spec, turn, turn_s)])
+        with _released(spec):
+            turned = [_write_ranges(spec, turns[number], turn_s) for number in _numbers_of(batches)]
+            yield from _reports(turned)
+
+    return run
+
+
+def write_held(
+    spec: WorkSpec, shares: Sequence[Sequence[DocumentId]], *, only_gone: bool
+) -> Callable[[Batches], Batches]:
+    """Build and write documents that a sink holds, or only remove those without a row; the number that comes
+    in says which share."""
+
+    def run(batches: Batches) -> Batches:
+        with _released(spec):
+            for number in _numbers_of(batches):
+                yield from _reports(_guarded(spec, iter(shares[number]), only_gone=only_gone))
 
     return run
 
@@ -89,7 +116,9 @@ def no_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         try:
-            work.connection(spec.dsn).execute("select 1")
+            if spec.keeps_connections:
+                for dsn in filter(None, (spec.dsn, spec.read_dsn)):
+                    work.connection(dsn).execute("select 1")
         except Exception:
             work.forget()
         for _ in batches:
@@ -98,9 +127,20 @@ def no_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
     return run
 
 
-def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
+@contextmanager
+def _released(spec: WorkSpec) -> Iterator[None]:
+    """At the end of a task, however it ends, leave open only what this process may keep."""
     try:
-        found = _resolve(spec, batches)
+        yield
+    finally:
+        work.release(spec)
+
+
+def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
+    changes = _changes_of(batches)
+    yield from (_owing(*found) for found in find_owed(spec.plans.values(), changes))
+    try:
+        found = _resolve(spec, changes)
         ids = list(dict.fromkeys(islice(found, spec.overflow + 1)))
     except FlussoError as error:
         work.forget()
@@ -112,30 +152,35 @@ def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
     yield from _guarded(spec, iter(ids))
 
 
-def _guarded(spec: WorkSpec, ids: Iterator[DocumentId]) -> Iterator[WriteReport]:
+def _guarded(spec: WorkSpec, ids: Iterator[DocumentId], *, only_gone: bool = False) -> Iterator[WriteReport]:
     try:
-        yield from _write(spec, ids)
+        yield from _write(spec, ids, only_gone)
     except FlussoError as error:
         work.forget()
         yield WriteReport("", failure=error)
 
 
-def _write(spec: WorkSpec, ids: Iterator[DocumentId]) -> list[WriteReport]:
+def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[WriteReport]:
     first = next(ids, None)
     if first is None:
         return []
-    conn = work.connection(spec.dsn)
-    writer = Writer(spec, emit_version(conn))
+    conn, version = work.reader(spec)
+    writer = Writer(spec, version)
+
+    def put(index: str, keys: Sequence[Key]) -> None:
+        built = read_documents(conn, spec.plans[index], keys)
+        writer.put(index, [each for each in built if each.body is None] if only_gone else built)
+
     waiting: dict[str, list[Key]] = {first.index: [first.key]}
     for document in ids:
         keys = waiting.setdefault(document.index, [])
         keys.append(document.key)
         if len(keys) >= spec.chunk:
-            writer.put(document.index, read_documents(conn, spec.plans[document.index], keys))
+            put(document.index, keys)
             waiting[document.index] = []
     for index, keys in waiting.items():
         if keys:
-            writer.put(index, read_documents(conn, spec.plans[index], keys))
+            put(index, keys)
     return writer.finish()
 
 
@@ -144,8 +189,8 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> 
     began_s = time.monotonic()
     done = 0
     try:
-        conn = work.connection(spec.dsn)
-        writer = Writer(spec, emit_version(conn))
+        conn, version = work.reader(spec)
+        writer = Writer(spec, version)
         for block_range in turn:
             for built in read_range(conn, spec.plans[block_range.index], block_range):
                 writer.put(block_range.index, built)
@@ -158,31 +203,35 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> 
         return TurnReport(0, (WriteReport(turn[0].index, failure=error),))
 
 
-def _resolve(spec: WorkSpec, batches: Batches) -> Iterator[DocumentId]:
-    changes: list[Change] = [
+def _changes_of(batches: Batches) -> list[Change]:
+    return [
         change for batch in batches for payload in batch.column(0) for change in wire.decode(payload.as_py())
     ]
-    plans = list(spec.plans.values())
-    yield from resolve(work.connection(spec.dsn), plans, changes, spec.watched)
-    for index in sorted(truncated_roots(plans, changes)):
-        yield from _known_ids(spec, index)
 
 
-def _known_ids(spec: WorkSpec, index: str) -> Iterator[DocumentId]:
-    """After TRUNCATE of a root only the sinks know which documents there were."""
-    columns = len(spec.plans[index].key)
-    for destination in spec.destinations[index]:
-        if destination.sink.capabilities.keeps_state:
-            for document_id in work.sink(destination.sink).ids(destination.target):
-                yield DocumentId(index, key_of(document_id, columns))
+def _numbers_of(batches: Batches) -> Iterator[int]:
+    return (number for batch in batches for number in batch.column(0).to_pylist())
 
 
-def _ids_of(batches: Batches) -> Iterator[DocumentId]:
+def _resolve(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[DocumentId]:
+    # The source shows what it handed on; a replica only when it has come as far as now.
+    conn = work.connection(spec.dsn) if spec.read_dsn is None else work.reader(spec)[0]
+    return resolve(conn, list(spec.plans.values()), changes, spec.watched)
+
+
+def _owing(index: str, scope: str, why: str) -> WriteReport:
+    return WriteReport(index, owes=(Scope(scope), why))
+
+
+def _ids_of(batches: Batches, owed: list[Key]) -> Iterator[DocumentId]:
     for batch in batches:
         for index, key in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             if index == _FAILURE:
                 raise from_text(key[0]) or FlussoError(key[0])
-            yield DocumentId(index, tuple(key))
+            if index == _OWED:
+                owed.append(tuple(key))
+            else:
+                yield DocumentId(index, tuple(key))
 
 
 def _id_batches(ids: Iterator[DocumentId]) -> Batches:

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from flusso.builder.plan import IndexPlan
 from flusso.change import WatchedTable
-from flusso.postgres.connect import Connection, Dsn, connect
+from flusso.lsn import Version
+from flusso.postgres.connect import Connection, Dsn, connect, is_dead
+from flusso.postgres.replica import await_replayed
+from flusso.postgres.version import emit_version
 from flusso.sinks.base import IndexTarget, Sink, SinkSpec
+
+_REPLAY_S = 2.0
+"""How long a task waits for a replica before it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,11 @@ class WorkSpec:
     plans: Mapping[str, IndexPlan]
     watched: tuple[WatchedTable, ...]
     destinations: Mapping[str, tuple[Destination, ...]]
+    read_dsn: Dsn | None = None
+    """The replica that documents are read from; the source itself if absent."""
+    keeps_connections: bool = True
+    """Whether a process keeps its connections for the next task: not where there are more processes than
+    connections."""
     chunk: int = 1000
     """Documents in one SELECT."""
     overflow: int = 5000
@@ -45,14 +57,44 @@ class WorkSpec:
 
 _connections: dict[Dsn, Connection] = {}
 _sinks: dict[tuple[int, SinkSpec], Sink] = {}
+_looking = threading.Lock()
 
 
 def connection(dsn: Dsn) -> Connection:
-    """Give this process's connection."""
+    """Give this process's connection; one that the server has closed meanwhile is replaced."""
     conn = _connections.get(dsn)
-    if conn is None or conn.closed or conn.broken:
+    if conn is None or is_dead(conn):
         conn = _connections[dsn] = connect(dsn)
     return conn
+
+
+def reader(spec: WorkSpec) -> tuple[Connection, Version]:
+    """Emit a version on the primary and give the connection to read by: its next snapshot sees all before it.
+
+    Waits for a replica to replay that far; `ReplicaBehind` when it takes too long, for the driver to tell.
+    """
+    primary = connection(spec.dsn)
+    version = emit_version(primary)
+    if spec.read_dsn is None:
+        return primary, version
+    replica = connection(spec.read_dsn)
+    await_replayed(replica, version, timeout_s=_REPLAY_S)
+    return replica, version
+
+
+@contextmanager
+def looking(dsn: Dsn) -> Iterator[Connection]:
+    """Open a connection of the driver's for a look: one at a time, so that all its threads count as one."""
+    with _looking, connect(dsn) as conn:
+        yield conn
+
+
+def release(spec: WorkSpec) -> None:
+    """Close this process's connections at the end of a task, unless it may keep them."""
+    if not spec.keeps_connections:
+        while _connections:
+            with contextlib.suppress(Exception):
+                _connections.popitem()[1].close()
 
 
 def sink(spec: SinkSpec) -> Sink:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import assert_never
 
 from flusso.engine.events import (
     BatchWritten,
     CaughtUp,
+    DebtAdvanced,
+    DebtFound,
+    DebtPaid,
     Event,
     Following,
+    IdentitySet,
+    LookingAgain,
     Noticed,
+    Recovered,
+    Reseeding,
     Retrying,
     SeedAdvanced,
     SeedFinished,
@@ -26,6 +34,10 @@ def describe(event: Event) -> str:
             return f"waiting: {reason}"
         case Noticed(finding):
             return f"{finding.severity} code={finding.code} {finding}"
+        case Reseeding(index, reason):
+            return f"reseeding index={index} because: {reason}"
+        case IdentitySet(table, sql):
+            return f"replica identity set table={table} by: {sql}"
         case Following(slot, lsn):
             return f"following slot={slot} from={lsn}"
         case SeedStarted(index, ranges):
@@ -43,10 +55,21 @@ def describe(event: Event) -> str:
                 f"batch written changes={changes} written={written} removed={removed} "
                 f"superseded={superseded} refused={refused} seconds={seconds:.3f} lsn={lsn}"
             )
-        case Retrying(error, attempt, delay_s):
-            return f"retrying attempt={attempt} delay_s={delay_s:.1f} because: {error}"
+        case LookingAgain(reason):
+            return f"looking again because: {reason}"
+        case DebtFound(index, sink, reason):
+            return f"not exact yet index={index} sink={sink} because: {reason}"
+        case DebtAdvanced(index, sink, documents, seconds):
+            return f"building anew index={index} sink={sink} documents={documents} seconds={seconds:.1f}"
+        case DebtPaid(index, sink, documents, seconds):
+            return f"exact again index={index} sink={sink} documents={documents} seconds={seconds:.1f}"
+        case Retrying(error, attempt, delay_s, since):
+            began = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            return f"retrying attempt={attempt} delay_s={delay_s:.1f} since={began} because: {error}"
+        case Recovered(attempts, seconds):
+            return f"recovered attempts={attempts} seconds={seconds:.1f}"
         case CaughtUp(lsn):
             return f"caught up lsn={lsn}"
-        case Stopped(lsn):
-            return f"stopped lsn={lsn}"
+        case Stopped(lsn, is_settled):
+            return f"stopped lsn={lsn}" + ("" if is_settled else ", the slot is behind: the server is away")
     assert_never(event)

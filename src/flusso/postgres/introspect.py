@@ -94,7 +94,8 @@ select s.system_identifier::text,
   case when pg_is_in_recovery() then (select timeline_id from pg_control_checkpoint())
     else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int end,
   current_setting('server_version_num')::int,
-  current_database()::text
+  current_database()::text,
+  (select coalesce(stats_reset::text, '') from pg_stat_archiver)
 from pg_control_system() as s
 """
 
@@ -107,6 +108,9 @@ class SourceIdentity:
     timeline: int
     server_version: int
     database: str
+    recovered_at: str
+    """When it last recovered from a crash, else when it was made: statistics live through an orderly restart
+    and begin anew after any other. These are reset by hand only when asked for by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ _WIDEST = 120
 _BEFORE = 60
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _USER = re.compile(r"://(\S*)@")
+_PAIR = re.compile(r"([^\s\"'@/]*:[^\s\"'@]+)@")
 _NAMED = re.compile(
     r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|token|api_?key|connection_url|credentials?)\w*[\"']?\s*[=:]\s*(.+)$"
 )
@@ -42,7 +43,12 @@ class YamlSource:
 
 def credentials_in(line: str) -> list[Span]:
     """Find what looks like a password, by the word before it or by its place in a URL."""
-    return [found.span(1) for pattern in (_USER, _NAMED) for found in pattern.finditer(line)]
+    return [found.span(1) for pattern in (_USER, _PAIR, _NAMED) for found in pattern.finditer(line)]
+
+
+def show_word(text: str) -> str:
+    """Quote a word that was found where another was expected, unless it looks like a password."""
+    return f'"{_MASK if credentials_in(text) else text[:60]}"'
 
 
 def cut_line(line: str, place: Place, hidden: Sequence[Span]) -> Excerpt:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeVar, cast
 
 from flusso.diagnostic import Code
+from flusso.schema.excerpt import show_word
 from flusso.schema.model import Columns, Json
 from flusso.schema.node import Node, Place, Problems, did_you_mean, join_path
 
@@ -225,7 +226,7 @@ def read_choice(item: Node, kind: type[Choice], problems: Problems) -> Choice | 
         return kind(text)
     problems.at(
         item,
-        f'"{text[:60]}" is not one of {", ".join(words)}',
+        f"{show_word(text)} is not one of {', '.join(words)}",
         Code.UNKNOWN_WORD,
         hint=did_you_mean(text, words),
     )

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from flusso.debt import Debt
 from flusso.document import Refusal, Write, WriteResult
 from flusso.schema.model import IndexSchema, Json
 
@@ -60,10 +61,24 @@ class IndexState:
     is_seeded: bool = False
     slot: str = ""
     system_identifier: str = ""
+    timeline: int = 0
+    """Of the server that it was last written from; 0 when that is not known."""
+    recovered_at: str = ""
+    """When that server had last recovered from a crash, as it said; empty when that is not known."""
     witness: int = 0
     """The WAL position written just before the slot was last confirmed there."""
     highest_version: int = 0
     """The highest version handed out to any task."""
+    waiting_for: str = ""
+    """What keeps whoever writes it from going on, as the source that is away; empty when nothing does."""
+    waiting_since: float = 0.0
+    """Since when, in Unix time."""
+    publication: str = ""
+    """The catalog rows by which its tables were published when that was last known to be whole."""
+    catalog: str = ""
+    """What its tables looked like: a difference may have changed documents without a change in the WAL."""
+    debts: tuple[Debt, ...] = ()
+    """What must still be built anew: while there is any, the index is not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,15 @@ class Stored:
 
     version: int
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the ids that a sink holds."""
+
+    ids: tuple[str, ...]
+    after: str
+    """Where the next page begins; empty when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +136,13 @@ class Sink(Protocol):
 
     def ids(self, target: IndexTarget) -> Iterator[str]:
         """Go through the ids of all documents of the generation that writes have made durable."""
+
+    def page(self, target: IndexTarget, after: str, limit: int) -> Page:
+        """Give up to about so many ids, after a place that an earlier page named, or from the first.
+
+        All pages together have every document that was there when the first was asked for, except what was
+        removed since; what was written since may be among them. A place stays good over a restart. Driver.
+        """
 
     def count(self, target: IndexTarget) -> int:
         """Count the documents that a search can see."""

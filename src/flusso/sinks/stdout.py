@@ -18,7 +18,7 @@ from typing import BinaryIO
 from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Sink, Stored
+from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, Stored
 from flusso.sinks.tokens import tokens
 
 
@@ -83,6 +83,10 @@ class StdoutSink:
     def ids(self, target: IndexTarget) -> Iterator[str]:
         """Nothing is kept."""
         return iter(())
+
+    def page(self, target: IndexTarget, after: str, limit: int) -> Page:
+        """Nothing is kept."""
+        return Page((), "")
 
     def count(self, target: IndexTarget) -> int:
         """Nothing is kept."""

@@ -17,7 +17,7 @@ from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkUnavailable
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Hit, IndexState, IndexTarget, Stored
+from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, Stored
 from flusso.sinks.search.delivery import Limits, deliver
 from flusso.sinks.search.generations import (
     IndexSettings,
@@ -26,6 +26,7 @@ from flusso.sinks.search.generations import (
     ensure_generation,
     publish_generation,
 )
+from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
 from flusso.sinks.search.rawjson import elements, members
 from flusso.sinks.search.server import Server
@@ -110,10 +111,18 @@ class SearchSink:
         return found
 
     def ids(self, target: IndexTarget) -> Iterator[str]:
-        """Go through all ids, after a refresh."""
-        self.refresh(target)
-        for hit in self._scan(self._names.concrete(target), {"query": {"match_all": {}}, "_source": False}):
-            yield str(hit["_id"])
+        """Go through all ids, page by page."""
+        after, is_last = "", False
+        while not is_last:
+            page = self.page(target, after, _SCAN_PAGE)
+            yield from page.ids
+            after, is_last = page.after, not page.after
+
+    def page(self, target: IndexTarget, after: str, limit: int) -> Page:
+        """Give the next ids in the order in which they were last written, shard by shard."""
+        if not after:
+            self.refresh(target)
+        return read_page(self._server, self._names.concrete(target), after, limit)
 
     def count(self, target: IndexTarget) -> int:
         """Count the documents that a search can see."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkRefused
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Sink, Stored
+from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, Stored
 from flusso.sinks.sqlite.file import open_file, transaction, translated
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
 from flusso.sinks.state import state_from_json, state_to_json
@@ -171,19 +171,21 @@ class SqliteSink:
 
     def ids(self, target: IndexTarget) -> Iterator[str]:
         """Go through all ids, page by page, so that no read holds the log back."""
-        last, after = "", ">="
-        while True:
-            with translated(self._path):
-                page = self._conn.execute(
-                    f"select id from documents where target = ? and body is not null and id {after} ?"
-                    " order by id limit ?",
-                    (self._number(target), last, _PAGE),
-                ).fetchall()
-            for (last,) in page:
-                yield last
-            after = ">"
-            if len(page) < _PAGE:
-                return
+        after, is_last = "", False
+        while not is_last:
+            page = self.page(target, after, _PAGE)
+            yield from page.ids
+            after, is_last = page.after, not page.after
+
+    def page(self, target: IndexTarget, after: str, limit: int) -> Page:
+        """Give the next ids in their order; none is empty."""
+        with translated(self._path):
+            rows = self._conn.execute(
+                "select id from documents where target = ? and body is not null and id > ?"
+                " order by id limit ?",
+                (self._number(target), after, limit),
+            ).fetchall()
+        return Page(tuple(id_ for (id_,) in rows), rows[-1][0] if len(rows) == limit else "")
 
     def count(self, target: IndexTarget) -> int:
         """Count the documents."""

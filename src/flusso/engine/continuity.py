@@ -1,0 +1,195 @@
+"""Whether an index goes on where it stood, or must be filled anew. Pure.
+
+What a sink remembers of an index is compared with the source as it is now. Anything that may have swallowed
+changes is a break: another cluster, an older one, a slot that is gone or was moved on. A break stops with its
+typed error, or begins a new generation beside the serving one; `provision` decides which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from flusso.capture.fingerprint import Marks
+from flusso.capture.lineage import Lineage, check_lineage
+from flusso.capture.slot import SlotInfo, check_witness
+from flusso.catalog import TableName
+from flusso.debt import Debt, Scope, join
+from flusso.engine.policy import is_mended_by_reseed
+from flusso.errors import CoverageGap, FlussoError, SlotMissing, SourceWentBack
+from flusso.lsn import Lsn, Version
+from flusso.sinks.base import IndexState
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What of the tables that the indexes read was published before this start changed anything."""
+
+    marks: Marks
+    reads: Mapping[str, Collection[TableName]]
+    """By index the tables that its documents read."""
+
+    def find_gap(self, state: IndexState) -> CoverageGap | None:
+        """Say whether changes that belong into an index were not sent; None when it holds nothing yet."""
+        if is_unwritten(state):
+            return None
+        gap = self.marks.find_gap(state.publication, self.reads.get(state.index, ()))
+        return None if gap is None else gap.error(state.slot, state.index)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The source as it is now."""
+
+    slot: SlotInfo
+    is_new_slot: bool
+    system_identifier: str
+    version: Version
+    """Just emitted: higher than any that was handed out, unless the database is an older one."""
+    published: Published
+    recovered_at: str = ""
+
+    @property
+    def lineage(self) -> Lineage:
+        """Which server it is, and how far its WAL goes."""
+        return Lineage(self.system_identifier, self.version.timeline, self.version.lsn, self.recovered_at)
+
+    @property
+    def position(self) -> Lsn:
+        """Where the slot stands."""
+        return self.slot.confirmed_flush_lsn or Lsn(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """How an index goes on."""
+
+    state: IndexState
+    because: FlussoError | None = None
+    """Why a new generation takes the place of one that readers see."""
+
+
+def decide(
+    before: IndexState | None,
+    fresh: IndexState,
+    now: Standing,
+    *,
+    reseeds: bool,
+    anew: FlussoError | None = None,
+) -> Next:
+    """Decide whether an index goes on where it stood or a new generation begins; raise when neither may be.
+
+    `before` is what the sink remembers, `fresh` what is declared. `anew` breaks every index, for that reason.
+    """
+    if before is None:
+        return Next(begun(fresh, now))
+    if before.digest != fresh.digest:
+        return Next(begun(replace(fresh, generation=before.generation + 1), now))
+    if is_unwritten(before):
+        return Next(begun(before, now))
+    broken = anew or find_break(before, now)
+    if broken is None:
+        return Next(continued(before, now))
+    if not is_mended_by_reseed(broken) or (before.is_seeded and not reseeds):
+        raise broken
+    return Next(begun(renewed(before), now), broken if before.is_seeded else None)
+
+
+def begun(fresh: IndexState, now: Standing) -> IndexState:
+    """Give a state whose generation is to be filled from this source on."""
+    return replace(
+        fresh,
+        is_seeded=False,
+        slot=now.slot.name,
+        system_identifier=now.system_identifier,
+        timeline=now.version.timeline,
+        recovered_at=now.recovered_at,
+        witness=now.position,
+        highest_version=0,
+    )
+
+
+def renewed(before: IndexState) -> IndexState:
+    """Give the state of a new generation beside the serving one, of which nothing is written yet."""
+    return IndexState(before.index, before.digest, before.generation + 1)
+
+
+def is_unwritten(state: IndexState) -> bool:
+    """Whether nothing can have been written to the generation: no run has begun it."""
+    return not state.slot
+
+
+def find_other_server(before: IndexState, found: Lineage) -> FlussoError | None:
+    """Say whether an index was written from another server, or from a later state of this one."""
+    if is_unwritten(before):
+        return None
+    try:
+        check_lineage(_lineage(before), found, f'index "{before.index}"')
+    except FlussoError as error:
+        return error
+    return None
+
+
+def find_break(before: IndexState, now: Standing) -> FlussoError | None:
+    """Say why an index cannot go on where it stood; None when it can."""
+    what = f'index "{before.index}"'
+    try:
+        check_lineage(_lineage(before), now.lineage, what)
+        check_clock(before.highest_version, now.version)
+        _check_owner(before, now)
+        check_witness(now.slot, Lsn(before.witness), f"{what} was written")
+        gap = now.published.find_gap(before)
+        if gap is not None:
+            raise gap
+    except FlussoError as error:
+        return error
+    return None
+
+
+def continued(before: IndexState, now: Standing) -> IndexState:
+    """Give the state of an index that goes on.
+
+    When a standby has taken over, the old witness says nothing any more; and documents may have been written
+    of rows that the new server never received, which no WAL tells: so all of them are owed. The same goes for
+    a server that crashed: it may have lost commits that were visible but not yet on disk.
+    """
+    was, timeline = _lineage(before), now.version.timeline
+    state = replace(before, timeline=timeline, recovered_at=now.recovered_at)
+    if was.timeline != timeline:
+        state = replace(state, witness=now.position)
+        reason = f"a standby took over: timeline {was.timeline} became {timeline}" if was.timeline else ""
+    else:
+        reason = "the server recovered from a crash" if now.lineage.has_crashed_since(was) else ""
+    if not reason:
+        return state
+    return replace(state, debts=join(state.debts, Debt(Scope.WHOLE, (reason,), now.position)))
+
+
+def check_clock(known: int, fresh: Version) -> None:
+    """Refuse a database whose WAL is behind what was written from it before."""
+    if known > fresh:
+        raise SourceWentBack(
+            f"the database is at {fresh!r} but documents were written at {Version(known)!r}: it was "
+            "restored, replaced or rewound",
+            hint='run flusso reindex --all, or set source.on_slot_lost = "reseed"',
+        )
+
+
+def _lineage(state: IndexState) -> Lineage:
+    timeline = state.timeline or Version(state.highest_version).timeline
+    return Lineage(state.system_identifier, timeline, Lsn(state.witness), state.recovered_at)
+
+
+def _check_owner(before: IndexState, now: Standing) -> None:
+    reindex = f'run flusso reindex {before.index}, or set source.on_slot_lost = "reseed"'
+    if before.slot != now.slot.name:
+        raise SlotMissing(
+            f'index "{before.index}" was kept by slot "{before.slot}", not by "{now.slot.name}"',
+            hint=f"name the old slot in source.slot; if it is gone, {reindex}",
+        )
+    if now.is_new_slot:
+        raise SlotMissing(
+            f'index "{before.index}" was kept by slot "{before.slot}", which is gone, '
+            "and all changes since with it",
+            hint=reindex,
+        )

@@ -1,0 +1,271 @@
+"""Pay debts: build anew, beside the live stream, what was too much for a batch.
+
+A debt of an index in a sink is paid in turns of about a second, each a Spark job in the seed's pool with its
+own versions, so versions decide between a turn and the stream, and no order between them matters. How far it
+is paid is remembered in the sink after each turn; a restart goes on there. Turns take their slots from the
+same room as the seed's: one slot is always free for the stream.
+
+An index that is still being seeded waits: a range in flight may yet write rows as they were before the
+debt, so paying begins when every range has ended. For the same reason a debt that is owed anew begins again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from flusso.builder.extents import Extent, read_extents
+from flusso.builder.read import BlockRange, cut_ranges
+from flusso.debt import Cursor, Debt, Scope
+from flusso.document import DocumentId, key_of
+from flusso.engine import tasks, work
+from flusso.engine.events import DebtAdvanced, DebtFound, DebtPaid, Listener
+from flusso.engine.frames import REPORT_TYPE
+from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.outage import Outage
+from flusso.engine.outcome import Totals, settle_reports
+from flusso.engine.policy import Patience
+from flusso.engine.retry import collect
+from flusso.engine.session import SEED_POOL
+from flusso.engine.work import WorkSpec
+from flusso.errors import BuildError, FlussoError
+from flusso.lsn import Version
+from flusso.postgres.identifiers import quote_table
+
+_LOOK_S = 0.1
+_TURN_S = 1.0
+_FIRST_SHARE, _LARGEST_SHARE = 4, 128
+"""Ranges that a task is given: more while it manages them within its turn."""
+_IDS_IN_A_SHARE = 5000
+_TELL_S = 5.0
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What this process has done for a debt."""
+
+    times: int
+    started_s: float
+    told_s: float
+    documents: int = 0
+    share: int = _FIRST_SHARE
+    turn: int = 0
+
+
+@dataclass(slots=True)
+class Payer:
+    """Pays what the ledger says is owed, for as long as it runs."""
+
+    spark: SparkSession
+    spec: WorkSpec
+    ledger: Ledger
+    skips: Mapping[str, bool]
+    range_mb: float
+    parallelism: int
+    emit: Callable[[], Version]
+    tell: Listener
+    room: threading.Semaphore
+    patience: Patience = field(default_factory=Patience)
+    failure: FlussoError | None = None
+    _is_closed: threading.Event = field(default_factory=threading.Event)
+    _progress: dict[tuple[str, str], _Progress] = field(default_factory=dict)
+    _turns: int = 0
+    _thread: threading.Thread | None = None
+    _outage: Outage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._outage = Outage(self.patience, self.tell, self._is_closed)
+
+    def start(self) -> None:
+        """Begin, and begin again after a failure; returns at once."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self.failure = None
+        self._thread = InheritableThread(target=self._work, name="flusso-debts", daemon=True)
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        """Begin no more turns, and wait for the one in hand."""
+        self._is_closed.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
+        pause_s = 0.0
+        try:
+            while not self._is_closed.wait(pause_s):
+                entry = self._choose()
+                pause_s = _LOOK_S if entry is None else 0.0
+                if entry is not None:
+                    self._try_turn(entry)
+        except FlussoError as error:
+            if not self._is_closed.is_set():
+                self.failure = error
+
+    def _try_turn(self, entry: Entry) -> None:
+        """Take a turn, or wait: what failed and may heal is chosen again."""
+        try:
+            self._take_turn(entry)
+            self._outage.end()
+        except FlussoError as error:
+            self._outage.wait(error)
+
+    def _choose(self) -> Entry | None:
+        """Pick what has waited longest: a large debt must not hold up a small one."""
+        entries = [entry for entry in self.ledger.owing() if entry.state.is_seeded]
+        return min(entries, key=lambda entry: self._of(entry, entry.state.debts[0]).turn, default=None)
+
+    def _of(self, entry: Entry, debt: Debt) -> _Progress:
+        place = (entry.state.index, entry.destination.sink.name)
+        found = self._progress.get(place)
+        if found is None or found.times != debt.times:
+            now_s = time.monotonic()
+            found = self._progress[place] = _Progress(debt.times, now_s, now_s)
+            self.tell(DebtFound(*place, "; ".join(debt.reasons)))
+        return found
+
+    def _take_turn(self, entry: Entry) -> None:
+        debt = entry.state.debts[0]
+        progress = self._of(entry, debt)
+        self._turns += 1
+        progress.turn = self._turns
+        pay = self._pay_rows if _needs_rows(entry, debt) else self._pay_held
+        cursor, totals = pay(entry, debt, progress)
+        progress.documents += totals.written + totals.removed + totals.superseded
+        if cursor is None:
+            work.sink(entry.destination.sink).refresh(entry.destination.target)
+        self.ledger.pay(entry, debt, cursor, totals.highest_version)
+        self._report(entry, progress, is_paid=cursor is None and debt not in entry.state.debts)
+
+    def _report(self, entry: Entry, progress: _Progress, *, is_paid: bool) -> None:
+        place = (entry.state.index, entry.destination.sink.name)
+        now_s = time.monotonic()
+        if is_paid and not entry.state.debts:
+            del self._progress[place]
+            self.tell(DebtPaid(*place, progress.documents, now_s - progress.started_s))
+        elif now_s - progress.told_s >= _TELL_S:
+            progress.told_s = now_s
+            self.tell(DebtAdvanced(*place, progress.documents, now_s - progress.started_s))
+
+    def _pay_rows(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor, Totals]:
+        """Write the next ranges of the root table, one of its partitions after the other."""
+        spec = self._spec_of(entry)
+        plan = spec.plans[entry.state.index]
+        with work.looking(spec.dsn) as conn:
+            extent, block = _next_extent(read_extents(conn, plan.root), debt.cursor)
+        if extent is None:
+            return replace(debt.cursor, are_rows_paid=True), Totals()
+        place = quote_table(extent.table)
+        ranges = cut_ranges(plan, extent, self.range_mb, block)
+        try:
+            done, totals = self._write_ranges(spec, ranges, progress)
+        except BuildError:
+            if self._is_the_file(spec, entry, extent):
+                raise
+            return Cursor(place, filenode=-1), Totals()
+        if done < len(ranges):
+            return Cursor(place, extent.filenode, ranges[done].start_block), totals
+        if self._is_the_file(spec, entry, extent):
+            return Cursor(place), totals
+        # Its rows were moved while they were read: whatever is there now is read from its first block.
+        return Cursor(place, filenode=-1), totals
+
+    def _write_ranges(
+        self, spec: WorkSpec, ranges: Sequence[BlockRange], progress: _Progress
+    ) -> tuple[int, Totals]:
+        """Give how many of the ranges, from the first on, are written."""
+        with self._slots(min(self.parallelism, len(ranges))) as slots:
+            share = min(progress.share, -(-len(ranges) // slots))
+            turns = [ranges[at : at + share] for at in range(0, min(len(ranges), slots * share), share)]
+            reports = self._collect(tasks.write_ranges(spec, turns, _TURN_S), len(turns))
+        totals = self._settle([each for report in reports for each in report.reports], spec)
+        done = [report.done for report in reports]
+        is_whole = all(count == len(turn) for count, turn in zip(done, turns, strict=True))
+        progress.share = min(_LARGEST_SHARE, share * 2) if is_whole else max(1, min(done))
+        return _first_done(done, turns), totals
+
+    def _pay_held(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor | None, Totals]:
+        """Write the next documents that the sink holds: a row that is gone becomes a removal."""
+        spec = self._spec_of(entry)
+        index, target = entry.state.index, entry.destination.target
+        columns = len(spec.plans[index].key)
+        sink = work.sink(entry.destination.sink)
+        shares: list[list[DocumentId]] = []
+        after = debt.cursor.after
+        with self._slots(self.parallelism) as slots:
+            while len(shares) < slots:
+                page = sink.page(target, after, _IDS_IN_A_SHARE)
+                after = page.after
+                if page.ids:
+                    shares.append([DocumentId(index, key_of(id_, columns)) for id_ in page.ids])
+                if not after:
+                    break
+            totals = self._write_held(spec, shares, debt.scope) if shares else Totals()
+        return replace(debt.cursor, are_rows_paid=True, after=after) if after else None, totals
+
+    def _write_held(self, spec: WorkSpec, shares: Sequence[Sequence[DocumentId]], scope: Scope) -> Totals:
+        run = tasks.write_held(spec, shares, only_gone=scope is Scope.GONE)
+        return self._settle(self._collect(run, len(shares)), spec)
+
+    def _is_the_file(self, spec: WorkSpec, entry: Entry, extent: Extent) -> bool:
+        with work.looking(spec.dsn) as conn:
+            extents = read_extents(conn, spec.plans[entry.state.index].root)
+        return (extent.table, extent.filenode) in [(each.table, each.filenode) for each in extents]
+
+    def _spec_of(self, entry: Entry) -> WorkSpec:
+        return replace(self.spec, destinations={entry.state.index: (entry.destination,)})
+
+    def _collect(self, run: Any, count: int) -> list[Any]:
+        return collect(self.spark.range(count, numPartitions=count).mapInArrow(run, REPORT_TYPE))
+
+    def _settle(self, reports: Sequence[Any], spec: WorkSpec) -> Totals:
+        return settle_reports(reports, spec, self.skips, self.emit)
+
+    @contextmanager
+    def _slots(self, most: int) -> Iterator[int]:
+        """Take at least one slot, and more of those that are free."""
+        taken = 0
+        try:
+            self.room.acquire()
+            taken = 1
+            while taken < most and self.room.acquire(blocking=False):
+                taken += 1
+            yield taken
+        finally:
+            if taken:
+                self.room.release(taken)
+
+
+def _needs_rows(entry: Entry, debt: Debt) -> bool:
+    """Whether to read the root first. A sink that keeps nothing has no ids: its rows are all there is."""
+    has_ids = entry.destination.sink.capabilities.keeps_state
+    is_wanted = debt.scope is Scope.WHOLE or (debt.scope is Scope.HELD and not has_ids)
+    return is_wanted and not entry.is_partial and not debt.cursor.are_rows_paid
+
+
+def _next_extent(extents: Sequence[Extent], cursor: Cursor) -> tuple[Extent | None, int]:
+    """Find the table that is next, and the block to begin at."""
+    for place, extent in sorted((quote_table(extent.table), extent) for extent in extents):
+        if place == cursor.table and cursor.filenode:
+            return extent, cursor.block if cursor.filenode == extent.filenode else 0
+        if place > cursor.table:
+            return extent, 0
+    return None, 0
+
+
+def _first_done(done: Sequence[int], turns: Sequence[Sequence[BlockRange]]) -> int:
+    """Count the ranges that are done without a gap."""
+    total = 0
+    for count, turn in zip(done, turns, strict=True):
+        total += count
+        if count < len(turn):
+            break
+    return total

@@ -1,0 +1,87 @@
+"""Pages of the ids that an index holds, in an order that survives a restart of either side.
+
+A scroll lives for minutes and an order by id would load every id into the server's memory. Each shard numbers
+its writes, and those numbers are kept with the documents: so a page is a range of them in one shard. Only
+numbers up to the highest at the beginning are read: a document that is written meanwhile gets a higher one,
+and whoever pages through in order to write would otherwise never end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from flusso.errors import SinkRefused
+from flusso.sinks.base import Page
+from flusso.sinks.search.server import Server
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    shard: int
+    number: int
+    """Of the last write seen in the shard."""
+    last: int
+    """The highest number when the shard was begun."""
+
+    def __str__(self) -> str:
+        return f"{self.shard}:{self.number}:{self.last}"
+
+
+def read_page(server: Server, name: str, after: str, limit: int) -> Page:
+    """Give the ids that follow a place, from one shard, and the place they end at."""
+    shards = _count_shards(server, name)
+    place = _parse(after) if after else _begin(server, name, 0)
+    while True:
+        hits = _search(server, name, place, limit)
+        if hits:
+            ids = tuple(str(hit["_id"]) for hit in hits)
+            return Page(ids, str(replace(place, number=int(hits[-1]["sort"][0]))))
+        if place.shard + 1 >= shards:
+            return Page((), "")
+        place = _begin(server, name, place.shard + 1)
+
+
+def _search(server: Server, name: str, place: _Place, limit: int) -> list[dict[str, Any]]:
+    if place.number >= place.last:
+        return []
+    wanted = {"range": {"_seq_no": {"gt": place.number, "lte": place.last}}}
+    return _in_shard(server, name, place.shard, "asc", limit, wanted)
+
+
+def _begin(server: Server, name: str, shard: int) -> _Place:
+    newest = _in_shard(server, name, shard, "desc", 1, {"match_all": {}})
+    return _Place(shard, -1, int(newest[0]["sort"][0]) if newest else -1)
+
+
+def _in_shard(
+    server: Server, name: str, shard: int, order: str, limit: int, query: dict[str, Any]
+) -> list[dict[str, Any]]:
+    body = {
+        "query": query,
+        "size": limit,
+        "sort": [{"_seq_no": order}],
+        "_source": False,
+        "track_total_hits": False,
+    }
+    params = {"preference": f"_shards:{shard}"}
+    hits: list[dict[str, Any]] = server.request("POST", f"/{name}/_search", body, params=params).json["hits"][
+        "hits"
+    ]
+    return hits
+
+
+def _count_shards(server: Server, name: str) -> int:
+    answer = server.request(
+        "GET", f"/{name}/_settings/index.number_of_shards", params={"flat_settings": "true"}
+    )
+    (found,) = answer.json.values()
+    return int(found["settings"]["index.number_of_shards"])
+
+
+def _parse(after: str) -> _Place:
+    try:
+        shard, number, last = map(int, after.split(":"))
+    except ValueError:
+        raise SinkRefused(f'"{after}" is no place between two pages of ids') from None
+    return _Place(shard, number, last)
