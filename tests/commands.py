@@ -12,6 +12,7 @@ import psutil
 
 from fix_postgres import Database
 from market import SCHEMA
+from sizes import SIZES
 from waiting import wait_until
 
 FLUSSO = [sys.executable, "-m", "flusso.cli.main"]
@@ -84,7 +85,7 @@ class Running:
     def log(self) -> str:
         return (self.deployment.folder / "log").read_text()
 
-    def wait_for(self, text: str, *, count: int = 1, timeout_s: float = 90) -> None:
+    def wait_for(self, text: str, *, count: int = 1, timeout_s: float = SIZES.patience_s) -> None:
         """Wait for a line in the log; a process that ended cannot write it any more."""
 
         def look() -> bool:
@@ -92,9 +93,9 @@ class Running:
             assert found or self.process.poll() is None, f"ended with {self.process.returncode}: {self.log()}"
             return found
 
-        wait_until(look, what=f"{text!r} in the log: {self.log()}", timeout_s=timeout_s)
+        wait_until(look, what=lambda: f"{text!r} in the log: {self.log()}", timeout_s=timeout_s)
 
-    def wait_end(self, timeout_s: float = 30) -> int:
+    def wait_end(self, timeout_s: float = 60) -> int:
         return self.process.wait(timeout_s)
 
     def family(self) -> list[int]:

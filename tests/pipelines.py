@@ -19,6 +19,7 @@ from flusso.lsn import Lsn
 from flusso.sinks.base import IndexTarget, Sink, SinkSpec
 from flusso.sinks.sqlite import SqliteSpec
 from market import expected_documents, market_schema, parse_document
+from sizes import SIZES
 from waiting import wait_until
 
 
@@ -79,7 +80,7 @@ class Run:
         """The events of one kind so far."""
         return [event for event in self.events if isinstance(event, kind)]
 
-    def wait(self, condition: Callable[[], Any], *, what: str, timeout_s: float = 60.0) -> Any:
+    def wait(self, condition: Callable[[], Any], *, what: str, timeout_s: float = SIZES.patience_s) -> Any:
         """Wait for a condition, but not for one that a dead pipeline can no longer meet."""
 
         def look() -> Any:
@@ -89,10 +90,12 @@ class Run:
 
         return wait_until(look, what=what, timeout_s=timeout_s)
 
-    def wait_seeded(self, timeout_s: float = 60.0) -> None:
+    def wait_seeded(self, timeout_s: float = SIZES.patience_s) -> None:
         self.wait(lambda: self.of(SeedFinished), what="the seed", timeout_s=timeout_s)
 
-    def wait_confirmed(self, database: Database, lsn: Lsn | None = None, timeout_s: float = 60.0) -> Lsn:
+    def wait_confirmed(
+        self, database: Database, lsn: Lsn | None = None, timeout_s: float = SIZES.patience_s
+    ) -> Lsn:
         """Wait until the slot has been confirmed past a position, the present one by default."""
         target = lsn or current_lsn(database)
         self.wait(
@@ -102,7 +105,7 @@ class Run:
         )
         return target
 
-    def wait_exact(self, database: Database, timeout_s: float = 60.0) -> None:
+    def wait_exact(self, database: Database, timeout_s: float = SIZES.patience_s) -> None:
         """Wait until all that was written so far is confirmed, and nothing is owed for it any more."""
         self.wait_confirmed(database, timeout_s=timeout_s)
         self.wait(lambda: not owed(self.spec), what="the debts to be paid", timeout_s=timeout_s)

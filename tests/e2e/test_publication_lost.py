@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import Database
-from flusso.engine import vigil
 from flusso.engine.events import Reseeding, SeedFinished
 from flusso.engine.session import Session
 from flusso.errors import CoverageGap
@@ -19,11 +18,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 
 def test_a_publication_that_goes_away_while_running_leads_to_a_reseed(
-    database: Database, spark_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, spark_session: Session, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(vigil, "EVERY_S", 0.5)
     create_market(database, users=20)
-    spec = market_spec(database, sqlite_sink(tmp_path), reseeds=True)
+    spec = market_spec(database, sqlite_sink(tmp_path), reseeds=True, look_s=0.5)
     with Run(spec, spark_session) as run:
         run.wait_seeded()
         database.execute("drop publication flusso")
@@ -36,11 +34,10 @@ def test_a_publication_that_goes_away_while_running_leads_to_a_reseed(
 
 
 def test_a_table_that_is_taken_out_while_running_ends_with_the_index_and_its_remedy(
-    database18: Database, spark_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database18: Database, spark_session: Session, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(vigil, "EVERY_S", 0.5)
     create_market(database18, users=5)
-    with Run(market_spec(database18, sqlite_sink(tmp_path)), spark_session) as run:
+    with Run(market_spec(database18, sqlite_sink(tmp_path), look_s=0.5), spark_session) as run:
         run.wait_seeded()
         database18.execute("alter publication flusso drop table items")
         error, run.error = wait_until(lambda: run.error, what="the end"), None

@@ -13,9 +13,9 @@ from fix_postgres import Database
 from flusso.capture.slot import read_slot
 from flusso.engine import work
 from flusso.engine.events import Event, Reseeding
+from flusso.engine.lookout import Lookout
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import IndexSpec, PipelineSpec
-from flusso.engine.vigil import Vigil
 from flusso.errors import CoverageGap, PublicationYounger
 from flusso.schema.parse import parse_schema
 from market import create_market
@@ -140,9 +140,9 @@ def test_an_extension_for_another_index_is_no_gap_even_if_nothing_was_saved_afte
 def test_a_look_while_running_finds_what_was_taken_out(database18: Database, tmp_path: Path) -> None:
     spec = _filled(database18, tmp_path)
     prepared = _start(spec)
-    vigil = Vigil(spec, prepared.work, prepared.ledger, threading.Event())
-    assert vigil.look() is None
+    lookout = Lookout(spec, prepared)
+    assert lookout.look() is None
     database18.execute("alter publication flusso drop table tags")
-    found = vigil.look()
+    found = lookout.look()
     assert isinstance(found, CoverageGap)
     assert "public.tags" in str(found)

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import shlex
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from flusso.engine.java import class_archive, find_java, keeps_classes
+from flusso.engine.java import QUICK_COMPILER, class_archive, find_java, keeps_classes
 from flusso.engine.session import Session, SparkSpec, open_session
 from flusso.errors import FlussoError
 
 _EXIT_S = 120.0
 """Writing the file is the last thing that the JVM does."""
 _BATCHES = 3
+_BATCH_S = 30.0
 
 
 def make_archive() -> Path | None:
@@ -35,7 +37,7 @@ def make_archive() -> Path | None:
         return None
     archive.parent.mkdir(parents=True, exist_ok=True)
     partial = archive.with_suffix(".partial")
-    options = f"-XX:TieredStopAtLevel=1 {shlex.quote(f'-XX:ArchiveClassesAtExit={partial}')}"
+    options = f"{QUICK_COMPILER} {shlex.quote(f'-XX:ArchiveClassesAtExit={partial}')}"
     conf = {"spark.driver.extraJavaOptions": options}
     session = open_session(SparkSpec("local[2]", conf))
     session.exit_s = _EXIT_S
@@ -50,19 +52,23 @@ def make_archive() -> Path | None:
 def _warm_up(session: Session) -> None:
     """Run what a pipeline runs: a stream in small batches, Python tasks, a shuffle."""
     changes = session.spark.readStream.format("rate").option("rowsPerSecond", "10").load()
+    done = threading.Semaphore(0)
+
+    def count(batch: DataFrame, _: int) -> None:
+        batch.select("value").repartition(2).mapInArrow(_same, "value long").distinct().collect()
+        done.release()
+
     query = (
-        changes.writeStream.foreachBatch(_count)
+        changes.writeStream.foreachBatch(count)
         .trigger(processingTime="50 milliseconds")
         .option("checkpointLocation", (session.scratch / "checkpoint").as_uri())
         .start()
     )
-    for _ in range(_BATCHES):
-        query.processAllAvailable()
+    for _ in range(
+        _BATCHES
+    ):  # not `processAllAvailable`, which never ends when rows come faster than batches
+        done.acquire(timeout=_BATCH_S)
     query.stop()
-
-
-def _count(batch: DataFrame, _: int) -> None:
-    batch.select("value").repartition(2).mapInArrow(_same, "value long").distinct().collect()
 
 
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -17,10 +17,10 @@ from typing import Any
 from flusso.capture.stream import CaptureSpec
 from flusso.capture.transactions import Position
 from flusso.engine.batch import BatchRunner
-from flusso.engine.catalogs import Lookout
 from flusso.engine.debts import Payer
 from flusso.engine.events import CaughtUp, Following, Listener, LookingAgain
 from flusso.engine.limits import limit_tasks
+from flusso.engine.lookout import Lookout
 from flusso.engine.outage import Outage
 from flusso.engine.policy import may_be_outdated
 from flusso.engine.provision import Prepared, renew
@@ -29,7 +29,6 @@ from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session
 from flusso.engine.source import FORMAT, SECRET_OPTION, SourceSpec
 from flusso.engine.spec import PipelineSpec
-from flusso.engine.vigil import Vigil
 from flusso.errors import CatalogOutdated, EngineError, FlussoError, SourceError, SourceWorkerLost, TaskLost
 from flusso.lsn import Lsn, Version
 from flusso.postgres.connect import connect
@@ -50,7 +49,6 @@ class Follower:
     session: Session
     seeder: Seeder
     payer: Payer
-    vigil: Vigil
     lookout: Lookout
     emit: Callable[[], Version]
     tell: Listener
@@ -120,7 +118,7 @@ class Follower:
         if renewed is None:
             raise outdated
         self.prepared = renewed
-        self.lookout.expect(renewed.reads)
+        self.lookout.expect(renewed)
 
     def _watch(self, query: Any, runner: BatchRunner) -> None:
         """Return when all is done or a stop is asked for; raise what went wrong."""
@@ -148,7 +146,7 @@ class Follower:
 
     def _failure_beside(self) -> FlussoError | None:
         """Give what went wrong beside the query."""
-        return self.seeder.failure or self.payer.failure or self.vigil.failure or self.lookout.failure
+        return self.seeder.failure or self.payer.failure or self.lookout.failure
 
     def _is_active(self, query: Any) -> bool:
         try:

@@ -20,6 +20,8 @@ import pyspark
 
 from flusso.errors import EngineError
 
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+"""The JVM only plans and passes on. Compiling that for peak speed takes minutes of CPU, beside a seed."""
 _OLDEST = 17
 
 _WRAPPER = """#!/bin/sh

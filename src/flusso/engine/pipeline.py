@@ -16,19 +16,18 @@ from pyspark import InheritableThread
 from flusso.capture.slot import advance_slot, await_release
 from flusso.engine import tasks, work
 from flusso.engine.batch import run_spread
-from flusso.engine.catalogs import Lookout
 from flusso.engine.debts import Payer
 from flusso.engine.events import Listener, Retrying, Stopped
 from flusso.engine.follow import Follower
 from flusso.engine.frames import CHANGES_TYPE
 from flusso.engine.limits import TaskLimits, limit_tasks
+from flusso.engine.lookout import Lookout
 from flusso.engine.outage import Outage
 from flusso.engine.policy import is_mended_by_reseed, needs_new_look
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
-from flusso.engine.vigil import Vigil
 from flusso.errors import FlussoError, SourceError, SourceUnavailable
 from flusso.lsn import Version
 from flusso.postgres.connect import Connection, connect, is_dead
@@ -132,16 +131,13 @@ class Pipeline:
         clock = _Clock(self.spec)
         room = threading.Semaphore(self._limits().seed)
         seeder, payer = self._make_seeder(clock, room), self._make_payer(clock, room)
-        prepared = self.prepared
-        vigil = Vigil(self.spec, prepared.work, prepared.ledger, self._ended)
-        lookout = Lookout(self.spec.dsn, prepared.reads, prepared.ledger, self.spec.look_s)
+        lookout = Lookout(self.spec, self.prepared)
         follower = Follower(
             self.spec,
-            prepared,
+            self.prepared,
             self.session,
             seeder,
             payer,
-            vigil,
             lookout,
             clock.emit,
             self.tell,
@@ -150,7 +146,6 @@ class Pipeline:
         try:
             self._configure()
             self._start_heartbeat()
-            vigil.start()
             follower.run()
         finally:
             self._ended.set()

@@ -29,7 +29,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import flusso
-from flusso.engine.java import class_archive, find_java, make_java_home
+from flusso.engine.java import QUICK_COMPILER, class_archive, find_java, make_java_home
 from flusso.engine.scratch import make_scratch, remove_scratch
 from flusso.engine.source import ChangeSource
 from flusso.errors import ConfigError, EngineError
@@ -218,8 +218,7 @@ def _configure(spec: SparkSpec, scratch: Path, archive: Path) -> SparkConf:
 
 def _java_options(log: Path, archive: Path) -> Iterator[str]:
     yield f"-Dlog4j2.configurationFile={log.as_uri()}"
-    # The JVM only plans and passes on. Compiling that for peak speed takes minutes of CPU, beside a seed.
-    yield "-XX:TieredStopAtLevel=1"
+    yield QUICK_COMPILER
     if archive.exists():
         yield shlex.quote(f"-XX:SharedArchiveFile={archive}")
 

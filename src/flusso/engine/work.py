@@ -57,6 +57,7 @@ class WorkSpec:
 
 _connections: dict[Dsn, Connection] = {}
 _sinks: dict[tuple[int, SinkSpec], Sink] = {}
+_lookers: dict[Dsn, Connection] = {}
 _looking = threading.Lock()
 
 
@@ -84,8 +85,11 @@ def reader(spec: WorkSpec) -> tuple[Connection, Version]:
 
 @contextmanager
 def looking(dsn: Dsn) -> Iterator[Connection]:
-    """Open a connection of the driver's for a look: one at a time, so that all its threads count as one."""
-    with _looking, connect(dsn) as conn:
+    """Give the driver's connection for looks: to one thread at a time, so that all of them count as one."""
+    with _looking:
+        conn = _lookers.get(dsn)
+        if conn is None or is_dead(conn):
+            conn = _lookers[dsn] = connect(dsn)
         yield conn
 
 
@@ -108,9 +112,9 @@ def sink(spec: SinkSpec) -> Sink:
 
 def forget() -> None:
     """Close all that this process has open, as after a failed task; the next one opens it anew."""
-    opened: list[Connection | Sink] = [*_connections.values(), *_sinks.values()]
-    _connections.clear()
-    _sinks.clear()
+    opened: list[Connection | Sink] = [*_connections.values(), *_lookers.values(), *_sinks.values()]
+    for kept in (_connections, _lookers, _sinks):
+        kept.clear()
     for each in opened:
         with contextlib.suppress(Exception):
             each.close()

@@ -1,0 +1,73 @@
+"""A look at the publication and the catalog now and then, while the stream runs.
+
+Since Postgres 18 a publication that is dropped, or a table that is taken out of it, ends no stream: the
+changes are simply not sent. And some DDL sends nothing over the WAL at all. So a thread of the driver
+compares the catalog with what the sinks remember.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from flusso.capture.coverage import read_marks
+from flusso.engine import work
+from flusso.engine.catalogs import find_outdated
+from flusso.engine.continuity import Published
+from flusso.engine.provision import Prepared
+from flusso.engine.spec import PipelineSpec
+from flusso.errors import PublicationError, SourceError
+from flusso.postgres.connect import Connection
+
+_LOOK_END_S = 1.0
+
+
+@dataclass(slots=True)
+class Lookout:
+    """Looks until it is closed; `failure` is what it found."""
+
+    spec: PipelineSpec
+    prepared: Prepared
+    failure: SourceError | None = None
+    _is_closed: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look, once; returns at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="flusso-lookout", daemon=True)
+            self._thread.start()
+
+    def expect(self, prepared: Prepared) -> None:
+        """Take the tables as they were just looked at for right."""
+        self.prepared = prepared
+        self.failure = None
+
+    def close(self) -> None:
+        """Look no more, and wait a moment for the look in hand."""
+        self._is_closed.set()
+        if self._thread is not None:
+            self._thread.join(_LOOK_END_S)
+
+    def look(self) -> SourceError | None:
+        """Look now; gives nothing when the server does not answer: the stream notices that."""
+        try:
+            with work.looking(self.spec.dsn) as conn:
+                return self._find_gap(conn) or find_outdated(conn, self.prepared.ledger, self.prepared.reads)
+        except SourceError:
+            return None
+
+    def _run(self) -> None:
+        while not self._is_closed.wait(self.spec.look_s):
+            self.failure = self.failure or self.look()
+
+    def _find_gap(self, conn: Connection) -> PublicationError | None:
+        """Say whether something is not published that was, or cannot be followed any more."""
+        reads = {index: plan.reads for index, plan in self.prepared.work.plans.items()}
+        try:
+            marks = read_marks(conn, self.spec.publication, sorted(frozenset().union(*reads.values())))
+        except PublicationError as error:
+            return error
+        published = Published(marks, reads)
+        gaps = (published.find_gap(entry.state) for entry in self.prepared.ledger.entries)
+        return next((gap for gap in gaps if gap is not None), None)
