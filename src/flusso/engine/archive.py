@@ -64,9 +64,8 @@ def _warm_up(session: Session) -> None:
         .option("checkpointLocation", (session.scratch / "checkpoint").as_uri())
         .start()
     )
-    for _ in range(
-        _BATCHES
-    ):  # not `processAllAvailable`, which never ends when rows come faster than batches
+    # Not `processAllAvailable`: it never ends when rows come faster than batches.
+    for _ in range(_BATCHES):
         done.acquire(timeout=_BATCH_S)
     query.stop()
 
