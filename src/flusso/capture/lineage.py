@@ -15,7 +15,9 @@ from flusso.lsn import Lsn
 from flusso.postgres.connect import Connection, translated
 from flusso.postgres.introspect import read_source_identity
 
-_END = "select case when pg_is_in_recovery() then '0/0' else pg_current_wal_flush_lsn() end::text"
+_END = """
+select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end::text
+"""
 _RESEED = 'run flusso reindex --all, or set source.on_slot_lost = "reseed"'
 
 
@@ -39,10 +41,17 @@ class Lineage:
 def read_lineage(conn: Connection) -> Lineage:
     """Ask a server who it is."""
     identity = read_source_identity(conn)
+    return Lineage(
+        identity.system_identifier, identity.timeline, read_end_of_wal(conn), identity.recovered_at
+    )
+
+
+def read_end_of_wal(conn: Connection) -> Lsn:
+    """Ask how far a server has come: what it has flushed or, on a standby, replayed."""
     with translated("cannot read the end of the WAL"):
         row = conn.execute(_END).fetchone()
     assert row is not None
-    return Lineage(identity.system_identifier, identity.timeline, Lsn.parse(row[0]), identity.recovered_at)
+    return Lsn.parse(row[0])
 
 
 def check_lineage(known: Lineage, found: Lineage, what: str) -> bool:

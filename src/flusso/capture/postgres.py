@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from flusso.capture.base import Lag
 from flusso.capture.coverage import check_exists, ensure_coverage
 from flusso.capture.export import ExportedSnapshot, export_snapshot
-from flusso.capture.slot import check_slot, drop_slot, ensure_slot, find_slot, read_slot, slot_lag_bytes
+from flusso.capture.slot import check_slot, drop_slot, ensure_slot, find_slot, read_slot
+from flusso.capture.slot_facts import measure_slot
 from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.capture.transactions import Position
 from flusso.catalog import Catalog, Table, TableKind, TableName
@@ -135,7 +136,8 @@ class PostgresCapture:
     def lag(self) -> Lag:
         """Measure the WAL after the slot's position."""
         with connect(self.dsn) as conn:
-            return Lag(slot_lag_bytes(conn, self.slot))
+            find_slot(conn, self.slot)
+            return Lag(measure_slot(conn, self.slot).lag_bytes or 0)
 
     @contextmanager
     def _found_slot(self) -> Iterator[Connection]:

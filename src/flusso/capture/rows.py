@@ -16,7 +16,6 @@ from flusso.capture.pgoutput import Relation
 from flusso.capture.transactions import OLD, Assembler, Piece, Plan, read_images
 from flusso.catalog import IdentityKind, TableName
 from flusso.change import Operation, Values, WatchedTable
-from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
 READ = "r"
@@ -120,21 +119,10 @@ class RowAssembler(Assembler):
         self._bytes += size
         return pieces
 
-    def _truncate(self, oids: tuple[int, ...]) -> Sequence[Piece]:
-        if not self._is_open:
-            raise DecodeError("a truncate outside a transaction")
-        self._ordinal += 1
-        pieces = self._cut() if len(self._rows) >= self._piece_changes else ()
-        # One after the other past the limits: a cut inside one message would have no position of its own.
-        for oid in oids:
-            if oid not in self._plans:
-                raise DecodeError("a truncate of a relation that was never described")
-            plan = self._plans[oid]
-            if plan is not None:
-                assert isinstance(plan, _FullPlan)
-                self._keep(plan.shape, Operation.TRUNCATE.value, False, None, None)
-                self._bytes += _ROW_BYTES
-        return pieces
+    def _keep_truncate(self, plan: Plan) -> None:
+        assert isinstance(plan, _FullPlan)
+        self._keep(plan.shape, Operation.TRUNCATE.value, False, None, None)
+        self._bytes += _ROW_BYTES
 
     def _keep(
         self, shape: Shape, operation: str, is_whole: bool, old: Values | None, new: Values | None

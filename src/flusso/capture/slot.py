@@ -42,11 +42,6 @@ from pg_replication_slots as slots
 left join pg_stat_activity as reader on reader.pid = active_pid
 where slot_name = %s
 """
-_LAG = """
-select pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)
-from pg_replication_slots
-where slot_name = %s
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,14 +198,6 @@ def await_release(conn: Connection, name: str, timeout_s: float, stop: threading
         # Between two looks: the server tells nobody when a slot becomes free.
         if (stop or _never).wait(_POLL_S):
             return
-
-
-def slot_lag_bytes(conn: Connection, name: str) -> int:
-    """Measure the WAL between the slot's confirmed position and the server's current one."""
-    find_slot(conn, name)
-    with translated(f'cannot measure the lag of slot "{name}"'):
-        row = conn.execute(_LAG, (name,)).fetchone()
-    return 0 if row is None or row[0] is None else int(row[0])
 
 
 def reader_of(info: SlotInfo) -> str:

@@ -15,7 +15,7 @@ from flusso.capture import row_wire, wire
 from flusso.capture.buffer import EncodedPiece, PieceBuffer
 from flusso.capture.coverage import check_exists
 from flusso.capture.fence import Fence
-from flusso.capture.lineage import Lineage, check_unchanged, read_lineage
+from flusso.capture.lineage import Lineage, check_unchanged, read_end_of_wal, read_lineage
 from flusso.capture.partitions import check_strangers
 from flusso.capture.reader import Reader
 from flusso.capture.replication import Replication, open_replication
@@ -25,13 +25,10 @@ from flusso.capture.transactions import Assembler, Position
 from flusso.change import WatchedTable
 from flusso.errors import SlotAdvanced, SlotBusy, SlotLost, SourceUnavailable, SourceWentBack
 from flusso.lsn import Lsn
-from flusso.postgres.connect import Connection, Dsn, connect, translated
+from flusso.postgres.connect import Connection, Dsn, connect
 
 _PATIENCE_S = 30.0
 _STOP_S = 1.0
-_END_OF_WAL = """
-select case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end::text
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +65,8 @@ class CaptureStream:
         """Connect, begin at the slot's confirmed position, or at `resume` if that is given, and give it.
 
         Raises a `SlotError`, `PublicationError` or `SourceUnavailable`; where the server is known, also
-        `SourceReplaced`, `SourceWentBack` or `TimelineChanged`; with `resume` also `SlotAdvanced` if the slot
-        has gone past it, and `SourceWentBack` if the server has not come to it.
+        `SourceReplaced`, `SourceWentBack`, `SourceCrashed` or `TimelineChanged`; with `resume` also
+        `SlotAdvanced` if the slot has gone past it, and `SourceWentBack` if the server has not come to it.
         """
         spec = self._spec
         wire.warm_up()
@@ -181,10 +178,7 @@ def _check_resume(conn: Connection, slot: str, start: Lsn, resume: Position) -> 
             "the changes between them are gone",
             hint="begin with a new checkpoint and a new slot, with a snapshot if the rows are needed",
         )
-    with translated("cannot read the end of the WAL"):
-        row = conn.execute(_END_OF_WAL).fetchone()
-    assert row is not None
-    if (end := Lsn.parse(row[0])) < resume.lsn:
+    if (end := read_end_of_wal(conn)) < resume.lsn:
         raise SourceWentBack(
             f"the WAL ends at {end}, before {resume.lsn} where the checkpoint goes on: "
             "the database was restored or is another one",

@@ -284,14 +284,19 @@ class Assembler:
             if oid not in self._plans:
                 raise DecodeError("a truncate of a relation that was never described")
             plan = self._plans[oid]
-            if plan is None or (plan.number, None, None) in self._seen:
-                continue
-            # Past the limits if need be: a cut inside one message would have no position of its own.
-            self._rows.append((plan.table, _TRUNCATE, None, None, self._final, self._ordinal))
-            self._bytes += _ROW_BYTES
-            if self._fold:
-                self._seen.add((plan.number, None, None))
+            if plan is not None:
+                # Past the limits if need be: a cut inside one message would have no position of its own.
+                self._keep_truncate(plan)
         return pieces
+
+    def _keep_truncate(self, plan: Plan) -> None:
+        mark = (plan.number, None, None)
+        if mark in self._seen:
+            return
+        self._rows.append((plan.table, _TRUNCATE, None, None, self._final, self._ordinal))
+        self._bytes += _ROW_BYTES
+        if self._fold:
+            self._seen.add(mark)
 
     def _plan(self, relation: Relation) -> Plan | None:
         found = self._find(relation)

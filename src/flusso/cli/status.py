@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from flusso.capture.slot import read_slot, slot_lag_bytes
+from flusso.capture.slot import read_slot
+from flusso.capture.slot_facts import measure_slot
 from flusso.cli.assemble import dsn_of, load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix, Slot
 from flusso.cli.report import printable
@@ -101,7 +102,7 @@ def _slot_facts(dsn: Dsn, slot: str) -> SlotFacts:
                 exists=True,
                 active_pid=info.active_pid,
                 confirmed=str(info.confirmed_flush_lsn),
-                lag_bytes=slot_lag_bytes(conn, slot),
+                lag_bytes=measure_slot(conn, slot).lag_bytes,
                 wal_status=info.wal_status,
             )
     except SourceUnavailable as error:

@@ -15,7 +15,7 @@ from flusso.builder.plan import IndexPlan, watched_tables, without_partitions
 from flusso.capture.coverage import Coverage, ensure_coverage
 from flusso.capture.fingerprint import Marks
 from flusso.capture.identity import set_identities
-from flusso.capture.lineage import Lineage, read_lineage
+from flusso.capture.lineage import Lineage, read_end_of_wal, read_lineage
 from flusso.capture.slot import (
     SlotInfo,
     await_release,
@@ -42,7 +42,7 @@ from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import ConfigError, FlussoError, PublicationYounger, SlotInvalidated
 from flusso.lsn import Lsn
-from flusso.postgres.connect import Connection, connect, translated
+from flusso.postgres.connect import Connection, connect
 from flusso.postgres.introspect import read_source_identity
 from flusso.postgres.version import emit_version
 from flusso.schema.digest import digest
@@ -85,7 +85,7 @@ def prepare(
         plans = {plan.index: plan for plan in examined.plans}
         watched = watched_tables(plans.values())
         published = Published(examined.coverage.marks, {plan.index: plan.reads for plan in examined.plans})
-        anew = anew or _find_younger(spec, published, read_lineage(conn))
+        anew = anew or _find_discontinuity(spec, published, read_lineage(conn))
         coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
         now = _take_slot(conn, spec, published, tell, stop, anew)
         try:
@@ -98,7 +98,7 @@ def prepare(
             await_settled(conn, on_wait=lambda blockers: tell(Waiting(_name(blockers))), stop=stop)
         if stop.is_set():
             return None
-        target = _end_of_wal(conn)
+        target = read_end_of_wal(conn)
         ledger.position = now.position
         reads = _reads(spec, examined)
         owe_differences(conn, ledger, reads)
@@ -160,7 +160,7 @@ def _check_sinks(spec: PipelineSpec) -> None:
             )
 
 
-def _find_younger(spec: PipelineSpec, published: Published, lineage: Lineage) -> FlussoError | None:
+def _find_discontinuity(spec: PipelineSpec, published: Published, lineage: Lineage) -> FlussoError | None:
     """Look for another server and for changes that were not sent, before the publication is touched.
 
     Raises if they end it here. Gives the reason why everything begins anew, slot included, when the
@@ -244,7 +244,7 @@ def _entries(
     spec: PipelineSpec, now: Standing, marks: Marks, tell: Listener, anew: FlussoError | None
 ) -> list[Entry]:
     """Compare what each sink remembers with what is declared; `marks` is what is published from now on."""
-    known = _load_states(spec)
+    known = _load_states(spec)  # once more: until the slot was ours, its last owner may have written
     entries = []
     for index in spec.indexes:
         for sink in index.sinks:
@@ -268,13 +268,6 @@ def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
     for entry in ledger.entries:
         work.sink(entry.destination.sink).ensure(entry.destination.target, schemas[entry.state.index])
     ledger.save_all()
-
-
-def _end_of_wal(conn: Connection) -> Lsn:
-    with translated("cannot read the WAL position"):
-        row = conn.execute("select pg_current_wal_flush_lsn()").fetchone()
-    assert row is not None
-    return Lsn.parse(row[0])
 
 
 def _work_spec(
