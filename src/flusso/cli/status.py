@@ -13,10 +13,13 @@ from rich.table import Table
 from flusso.capture.slot import read_slot
 from flusso.capture.slot_facts import measure_slot
 from flusso.cli.assemble import dsn_of, load, pipeline_spec
+from flusso.cli.blind_text import blind_to_json, print_blind
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix, Slot
-from flusso.cli.report import printable
+from flusso.cli.report import open_console, printable
+from flusso.engine.blind import Blind
+from flusso.engine.preflight import look_for_blind
 from flusso.engine.spec import IndexSpec, PipelineSpec
-from flusso.errors import SourceUnavailable
+from flusso.errors import SchemaError, SourceError, SourceUnavailable
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Dsn, connect
 from flusso.schema.digest import digest
@@ -34,6 +37,15 @@ class SlotFacts:
     confirmed: str | None = None
     lag_bytes: int | None = None
     wal_status: str | None = None
+    error: str | None = None
+    """Why nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationFacts:
+    """What may go stale unseen."""
+
+    blind: tuple[Blind, ...] = ()
     error: str | None = None
     """Why nothing is known of it."""
 
@@ -78,14 +90,19 @@ def status(
     spec = pipeline_spec(deployment)
     slot_facts = _slot_facts(dsn_of(deployment), spec.slot)
     indexes = gather_indexes(spec)
+    relations = _relation_facts(spec) if slot_facts.error is None else RelationFacts(error=slot_facts.error)
     if output is Format.JSON:
-        print(
-            json.dumps(
-                {"slot": asdict(slot_facts), "indexes": [asdict(facts) for facts in indexes]}, indent=2
-            )
-        )
+        facts = {
+            "slot": asdict(slot_facts),
+            "indexes": [asdict(facts) for facts in indexes],
+            "blind": blind_to_json(relations.blind),
+            "blind_error": relations.error,
+        }
+        print(json.dumps(facts, indent=2))
     else:
         _print(slot_facts, indexes)
+        if slot_facts.error is None:
+            _print_relations(relations)
     if slot_facts.error is not None:
         raise typer.Exit(SourceUnavailable.exit_code)
 
@@ -107,6 +124,15 @@ def _slot_facts(dsn: Dsn, slot: str) -> SlotFacts:
             )
     except SourceUnavailable as error:
         return SlotFacts(slot, exists=None, error=str(error))
+
+
+def _relation_facts(spec: PipelineSpec) -> RelationFacts:
+    """Look for relations that may go stale; that the look was not possible is a fact too."""
+    try:
+        with connect(spec.dsn) as conn:
+            return RelationFacts(look_for_blind(conn, spec))
+    except (SourceError, SchemaError) as error:
+        return RelationFacts(error=str(error))
 
 
 def gather_indexes(spec: PipelineSpec) -> list[IndexFacts]:
@@ -181,3 +207,10 @@ def _print(slot: SlotFacts, indexes: list[IndexFacts]) -> None:
             console.print(
                 f'"{facts.index}" in sink "{facts.sink}" is not exact yet: {reasons} ({debt.since})'
             )
+
+
+def _print_relations(relations: RelationFacts) -> None:
+    console = open_console(stderr=False)
+    print_blind(console, relations.blind)
+    if relations.error is not None:
+        console.print(f"relations were not looked at: {printable(relations.error)}")

@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flusso.builder.check.database import check_schemas
-from flusso.builder.plan import IndexPlan, find_shared_rows, watched_tables
+from flusso.builder.plan import IndexPlan, compile_index, find_shared_rows, watched_tables
 from flusso.capture.coverage import Coverage, inspect_coverage
 from flusso.capture.identity import IdentityNeed
 from flusso.capture.prerequisites import inspect_failover, inspect_prerequisites, inspect_replica
 from flusso.catalog import Catalog
 from flusso.diagnostic import Code, Diagnostic, Severity
+from flusso.engine.blind import Blind, find_blind
 from flusso.engine.spec import PipelineSpec
 from flusso.errors import SchemaError, SourceRefused
 from flusso.postgres.connect import Connection
@@ -31,6 +32,8 @@ class Examined:
     plans: tuple[IndexPlan, ...]
     """Of the indexes that fit."""
     coverage: Coverage
+    blind: tuple[Blind, ...] = ()
+    """What may go stale, as it is told."""
 
 
 def examine(conn: Connection, spec: PipelineSpec) -> Examined:
@@ -46,12 +49,11 @@ def examine(conn: Connection, spec: PipelineSpec) -> Examined:
     findings += find_shared_rows(watched)
     coverage = inspect_coverage(conn, spec.publication, watched, manages_identity=spec.manages_identity)
     findings += coverage.findings(manage=spec.manage_publication)
-    if spec.reports_blind:
-        needs = [need for need in coverage.identities if not (spec.manages_identity and need.is_mendable)]
-        findings += _blind(checked.plans, needs)
+    blind = _blind(spec, checked.plans, coverage)
+    findings += (one.finding() for one in blind)
     if spec.manages_identity:
         findings += (_managed(need) for need in coverage.identities if need.is_mendable)
-    return Examined(tuple(findings), catalog, checked.plans, coverage)
+    return Examined(tuple(findings), catalog, checked.plans, coverage, blind)
 
 
 def refuse(findings: Sequence[Diagnostic]) -> None:
@@ -66,25 +68,18 @@ def refuse(findings: Sequence[Diagnostic]) -> None:
         )
 
 
-def _blind(plans: Sequence[IndexPlan], needs: Collection[IdentityNeed]) -> Iterator[Diagnostic]:
-    """Tell each place whose old links the identity of a table does not show."""
-    for plan in plans:
-        for path in plan.paths:
-            lacking = [
-                n for n in needs if n.table == path.table and not set(path.columns).isdisjoint(n.lacking)
-            ]
-            if not lacking:
-                continue
-            left = f'"{path.field}"' if path.field else "its document"
-            reasons = dict.fromkeys(f"{need.leaf} {need.reason}" for need in lacking if need.reason)
-            yield Diagnostic(
-                Code.BLIND_RELATION,
-                f"a row of {path.table} that is deleted or moved leaves {left} stale: "
-                f"the WAL does not carry its old {', '.join(path.columns)}",
-                " ".join(f"{need.sql};" for need in lacking if need.sql) or "; ".join(reasons) or None,
-                index=plan.index,
-                field=path.field,
-            )
+def look_for_blind(conn: Connection, spec: PipelineSpec) -> tuple[Blind, ...]:
+    """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database."""
+    catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
+    plans = [compile_index(index.name, index.schema, catalog) for index in spec.indexes]
+    return _blind(spec, plans, inspect_coverage(conn, spec.publication, watched_tables(plans)))
+
+
+def _blind(spec: PipelineSpec, plans: Sequence[IndexPlan], coverage: Coverage) -> tuple[Blind, ...]:
+    if not spec.reports_blind:
+        return ()
+    needs = [need for need in coverage.identities if not (spec.manages_identity and need.is_mendable)]
+    return tuple(find_blind(plans, needs))
 
 
 def _managed(need: IdentityNeed) -> Diagnostic:

@@ -1,0 +1,87 @@
+"""Blind relations are named by what goes stale and by the SQL that ends it, in the same words everywhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from commands import Deployment
+from fix_postgres import Database
+from flusso.capture.identity import IdentityNeed
+from flusso.capture.leaves import Identity
+from flusso.catalog import IdentityKind, TableName
+from flusso.diagnostic import Code
+from flusso.engine.blind import HEALS, Blind, find_blind, sum_up
+from flusso.engine.preflight import examine, look_for_blind
+from market import create_market
+from pipelines import market_spec, sqlite_sink
+
+ORDERS = TableName("public", "orders")
+BLIND = Blind("users", "orders", ORDERS, ("user_id",), ('alter table "orders" replica identity full',))
+
+
+def test_a_finding_names_table_index_field_and_the_sql_to_paste() -> None:
+    finding = BLIND.finding()
+    assert finding.code is Code.BLIND_RELATION
+    assert (finding.index, finding.field) == ("users", "orders")
+    assert finding.message == (
+        "a row of public.orders that is deleted or moved leaves users.orders stale: "
+        "the WAL does not carry its old user_id"
+    )
+    assert finding.hint == f'alter table "orders" replica identity full; -- {HEALS}'
+
+
+def test_the_root_itself_goes_stale_as_its_document() -> None:
+    assert "leaves its document in users stale" in replace(BLIND, field="").effect
+
+
+def test_without_any_fitting_identity_the_reason_stands_for_the_sql() -> None:
+    assert replace(BLIND, sql=(), reasons=("orders is odd",)).remedy == f"orders is odd; {HEALS}"
+
+
+def test_places_with_the_same_link_are_told_together() -> None:
+    lines = list(
+        sum_up([BLIND, replace(BLIND, field="orderCount"), replace(BLIND, table=TableName("x", "y"))])
+    )
+    assert [effect.split(" stale")[0].split("leaves ")[1] for effect, _ in lines] == [
+        "users.orders, users.orderCount",
+        "users.orders",
+    ]
+
+
+@pytest.mark.postgres
+def test_a_need_of_another_column_leaves_a_path_exact(database: Database, tmp_path: Path) -> None:
+    create_market(database, users=1)
+    with database.connect() as conn:
+        plans = examine(conn, market_spec(database, sqlite_sink(tmp_path))).plans
+    need = IdentityNeed(
+        ORDERS, ORDERS, ("status",), True, True, Identity(IdentityKind.FULL, ("id", "status")), ""
+    )
+    assert list(find_blind(plans, [need])) == []
+    assert {one.field for one in find_blind(plans, [replace(need, lacking=("user_id",))])} == {
+        *("orders", "orderCount", "spent", "meanTotal", "newestOrder")
+    }
+
+
+@pytest.mark.postgres
+def test_check_run_and_status_name_the_same_blind_relations(database: Database, tmp_path: Path) -> None:
+    create_market(database, users=1)
+    database.execute("alter table items replica identity default")
+    spec = market_spec(database, sqlite_sink(tmp_path))
+    with database.connect() as conn:
+        (blind,) = look_for_blind(conn, spec)
+        told = [finding for finding in examine(conn, spec).findings if finding.code is Code.BLIND_RELATION]
+        assert told == [blind.finding()]
+        assert look_for_blind(conn, replace(spec, reports_blind=False)) == ()
+        assert look_for_blind(conn, replace(spec, manages_identity=True)) == ()
+    deployment = Deployment(tmp_path, database)
+    status = json.loads(deployment.call("status", "--format", "json").stdout)
+    assert [one["effect"] for one in status["blind"]] == [blind.effect]
+    printed = deployment.call("status").stdout
+    assert f"blind: {blind.effect}\n  {blind.remedy}\n" in printed
+    for statement in status["blind"][0]["sql"]:
+        database.execute(statement)
+    assert json.loads(deployment.call("status", "--format", "json").stdout)["blind"] == []
