@@ -115,7 +115,8 @@ def owed(spec: PipelineSpec) -> tuple[Debt, ...]:
     """What the sink of the first index still owes."""
     sink = spec.indexes[0].sinks[0].open()
     try:
-        return sink.load_states()[spec.indexes[0].name].debts
+        state = sink.load_states().shown(spec.indexes[0].name)
+        return state.debts if state is not None else ()
     finally:
         sink.close()
 
@@ -139,8 +140,9 @@ def confirmed_lsn(database: Database, slot: str) -> Lsn:
 
 
 def published(sink: Sink, index: str = "users") -> IndexTarget:
-    state = sink.load_states()[index]
-    return IndexTarget(index, state.digest, state.generation)
+    state = sink.load_states().serving(index)
+    assert state is not None, f"no generation of {index} is published"
+    return state.target
 
 
 def stored_bodies(spec: PipelineSpec, index: str = "users") -> dict[str, bytes]:

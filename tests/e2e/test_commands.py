@@ -124,7 +124,8 @@ def test_a_database_that_went_back_in_time_is_noticed(
     spec = market_spec(database18, sqlite_sink(tmp_path))
     run_once(spec, spark_session)
     sink = sqlite_sink(tmp_path).open()
-    state = sink.load_states()["users"]
+    state = sink.load_states().serving("users")
+    assert state is not None
     sink.save_state(replace(state, highest_version=state.highest_version + 2**40))
     sink.close()
     with pytest.raises(SourceWentBack):

@@ -83,7 +83,8 @@ def test_a_debt_for_the_whole_index_mends_whatever_is_wrong_with_it(
     sink._conn.execute("delete from documents where id in ('3', '4')")  # type: ignore[attr-defined]
     sink._conn.execute("""update documents set body = '{"id":5}' where id = '5'""")  # type: ignore[attr-defined]
     sink._conn.execute("update documents set id = '5000' where id = '6'")  # type: ignore[attr-defined]
-    state = sink.load_states()["users"]
+    state = sink.load_states().serving("users")
+    assert state is not None
     sink.save_state(replace(state, debts=(Debt(Scope.WHOLE, ("it was damaged",), state.witness),)))
     sink.close()
     told: list[Event] = run_once(spec, spark_session)

@@ -101,7 +101,8 @@ def test_a_server_that_is_unreachable_for_a_while_is_caught_up_with(
 def _waiting(stage: Stage) -> str:
     sink = stage.spec.indexes[0].sinks[0].open()
     try:
-        return sink.load_states()["users"].waiting_for
+        state = sink.load_states().serving("users")
+        return state.waiting_for if state is not None else ""
     finally:
         sink.close()
 

@@ -32,7 +32,7 @@ def remembered(ledger: Ledger) -> dict[tuple[str, str], tuple[Debt, ...]]:
     return {
         (entry.state.index, entry.destination.sink.name): state.debts
         for entry in ledger.entries
-        if (state := work.sink(entry.destination.sink).load_states().get(entry.state.index))
+        if (state := work.sink(entry.destination.sink).load_states().newest(entry.state.index))
     }
 
 

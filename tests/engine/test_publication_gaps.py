@@ -87,7 +87,7 @@ def test_a_member_that_is_missing_is_a_gap_even_to_a_state_without_a_fingerprint
 ) -> None:
     spec = _filled(database18, tmp_path)
     sink = work.sink(spec.indexes[0].sinks[0])
-    for state in sink.load_states().values():
+    for state in sink.load_states().all:
         sink.save_state(replace(state, publication=""))
     database18.execute("alter publication flusso drop table orders")
     for _ in range(2):
@@ -129,10 +129,11 @@ def test_an_extension_for_another_index_is_no_gap_even_if_nothing_was_saved_afte
     both = _spec(database18, tmp_path)
     alone = replace(both, indexes=both.indexes[1:])
     _start(alone).ledger.finish_seed("tags", 0)
-    before = work.sink(both.indexes[0].sinks[0]).load_states()
+    before = work.sink(both.indexes[0].sinks[0]).load_states().newest("tags")
+    assert before is not None
     _start(both)
     sink = work.sink(both.indexes[0].sinks[0])
-    sink.save_state(before["tags"])
+    sink.save_state(before)
     assert _start(alone).ledger.unseeded() == []
     assert _start(both).ledger.unseeded() == ["users"]
 

@@ -58,7 +58,8 @@ def with_physical(database: Database, slot: str) -> None:
 
 
 def generations(spec: PipelineSpec) -> tuple[int, bool]:
-    state = work.sink(spec.indexes[0].sinks[0]).load_states()["users"]
+    state = work.sink(spec.indexes[0].sinks[0]).load_states().newest("users")
+    assert state is not None
     return state.generation, state.is_seeded
 
 

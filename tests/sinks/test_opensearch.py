@@ -16,7 +16,7 @@ from flusso.catalog import TableName
 from flusso.document import Write
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Join, JoinKind, Scalar, ScalarKind
-from flusso.sinks.base import IndexTarget
+from flusso.sinks.base import IndexTarget, States
 from flusso.sinks.search.mend import mend
 from flusso.sinks.search.opensearch import OpenSearchClient, OpenSearchSpec
 from flusso.sinks.search.server import Server
@@ -281,5 +281,5 @@ def test_a_server_that_does_not_answer_is_unavailable_in_time() -> None:
 def test_a_dead_address_beside_a_live_one_does_no_harm(cluster: Cluster) -> None:
     urls = ("http://127.0.0.1:1", *cluster.spec.urls)
     sink = OpenSearchSpec("search", urls, prefix=cluster.spec.prefix, max_retries=5).open()
-    assert sink.load_states() == {}
+    assert sink.load_states() == States()
     sink.close()

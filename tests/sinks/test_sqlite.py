@@ -163,6 +163,7 @@ def test_dropping_a_generation_leaves_nothing_of_it(sink: SqliteSink, path: Path
     newer = IndexTarget("books", "e", 2, ("title",))
     sink.ensure(newer, SCHEMA)
     sink.publish(newer)
+    sink.drop(TARGET)
     other = sqlite3.connect(path)
     tables = {name for (name,) in other.execute("select name from sqlite_master where name like 'search_%'")}
     assert other.execute("select count(*) from documents").fetchone() == (0,)

@@ -8,13 +8,23 @@ import pytest
 
 from flusso.debt import Cursor, Debt, Scope
 from flusso.errors import SinkRefused
-from flusso.sinks.base import IndexState
-from flusso.sinks.state import state_from_json, state_to_json
+from flusso.sinks.base import IndexState, States
+from flusso.sinks.state import state_from_json, state_key, state_to_json, states_of
 
 
 def test_a_state_reads_back_as_it_was_written() -> None:
     state = IndexState("books", "d", 3, True, "slot", "7", 1 << 62, (1 << 63) - 1)
     assert state_from_json(state_to_json(state)) == state
+
+
+def test_a_state_of_an_earlier_release_is_read_and_a_newer_one_of_that_generation_counts() -> None:
+    text = json.dumps({"index": "books", "digest": "d", "generation": 1, "is_seeded": True})
+    earlier = IndexState("books", "d", 1, is_seeded=True, serves=True)
+    assert states_of({"books": text}) == States((earlier,))
+    newer = IndexState("books", "d", 1, is_seeded=True, serves=False)
+    key = state_key("books", 1)
+    for entries in ({"books": text, key: state_to_json(newer)}, {key: state_to_json(newer), "books": text}):
+        assert states_of(entries) == States((newer,))
 
 
 def test_a_debt_reads_back_as_it_was_written() -> None:

@@ -43,7 +43,7 @@ def reindex(
             for sink_spec in index.sinks:
                 sink = sink_spec.open()
                 try:
-                    state = sink.load_states().get(index.name)
+                    state = sink.load_states().newest(index.name)
                     if state is not None:
                         sink.save_state(renewed(state))
                 finally:

@@ -23,7 +23,7 @@ from flusso.errors import SchemaError, SourceError, SourceUnavailable
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Dsn, connect
 from flusso.schema.digest import digest
-from flusso.sinks.base import IndexTarget, Sink, SinkSpec
+from flusso.sinks.base import Sink, SinkSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +151,16 @@ def _index_facts(index: IndexSpec, sink_spec: SinkSpec) -> IndexFacts:
 
 
 def _stored_facts(index: IndexSpec, sink_spec: SinkSpec, sink: Sink) -> IndexFacts:
-    state = sink.load_states().get(index.name)
+    state = sink.load_states().newest(index.name)
     if state is None:
         return IndexFacts(index.name, sink_spec.name, "new")
     is_current = state.digest == digest(index.schema, sink_spec.shape)
-    target = IndexTarget(index.name, state.digest, state.generation)
     return IndexFacts(
         index.name,
         sink_spec.name,
         ("following" if state.is_seeded else "seeding") if is_current else "outdated",
         state.generation,
-        sink.count(target),
+        sink.count(state.target),
         str(Lsn(state.witness)),
         len(sink.quarantined(index.name)),
         state.is_seeded and is_current and not state.debts,

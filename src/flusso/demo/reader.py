@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from flusso.sinks.base import Hit, IndexTarget, Sink
+from flusso.sinks.base import Hit, Sink
 
 Document = dict[str, Any]
 
@@ -24,9 +24,9 @@ class IndexReader:
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        states = sink.load_states()
         self._targets = {
-            name: IndexTarget(name, state.digest, state.generation)
-            for name, state in sink.load_states().items()
+            each.index: shown.target for each in states.all if (shown := states.shown(each.index))
         }
 
     def find(self, index: str, id_: str) -> Document | None:

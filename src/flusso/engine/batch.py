@@ -25,7 +25,7 @@ from flusso.engine.offsets import Offset, parse_offset_log
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.retry import collect, retrying
-from flusso.engine.work import WorkSpec
+from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import EngineError, FlussoError
 from flusso.lsn import Lsn, Version
 
@@ -106,37 +106,36 @@ class BatchRunner:
     def _write(self, frame: DataFrame, changes: int, end: Offset) -> Totals:
         """Write the batch's documents, again and again while what fails may heal."""
         refresh = self._wants_refresh(end)
+        spec = replace(self.spec, destinations=self.ledger.destinations())
 
         def attempt() -> Totals:
-            reports = self._reports(frame, changes, refresh)
-            return settle_reports(reports, self.spec, self.skips, self.emit)
+            reports = self._reports(frame, changes, spec, refresh)
+            return settle_reports(reports, spec, self.skips, self.emit)
 
         totals = retrying(attempt, self.outage)
         if refresh:
             self._refreshed_s = time.monotonic()
         return totals
 
-    def _reports(self, frame: DataFrame, changes: int, refresh: frozenset[str]) -> list[WriteReport]:
+    def _reports(
+        self, frame: DataFrame, changes: int, spec: WorkSpec, refresh: frozenset[Destination]
+    ) -> list[WriteReport]:
         if changes <= self.small_changes:
-            spec = replace(self.spec, refreshes=refresh)
-            reports = collect(frame.mapInArrow(tasks.process_changes(spec), REPORT_TYPE))
+            small = replace(spec, refreshes=refresh)
+            reports = collect(frame.mapInArrow(tasks.process_changes(small), REPORT_TYPE))
             if not any(report.is_overflow for report in reports):
                 return reports
-        reports = run_spread(frame, self.spec)
-        self._refresh(refresh)
+        reports = run_spread(frame, spec)
+        for destination in refresh:
+            work.sink(destination.sink).refresh(destination.target)
         return reports
 
-    def _refresh(self, indexes: frozenset[str]) -> None:
-        for index in indexes:
-            for destination in self.spec.destinations[index]:
-                work.sink(destination.sink).refresh(destination.target)
-
-    def _wants_refresh(self, end: Offset) -> frozenset[str]:
+    def _wants_refresh(self, end: Offset) -> frozenset[Destination]:
         """Ask for searchability when caught up, and now and then when not."""
         waited_s = time.monotonic() - self._refreshed_s
         if end.is_behind and waited_s < _REFRESH_AT_LEAST_EVERY_S:
             return frozenset()
-        return self.ledger.seeded()
+        return self.ledger.serving()
 
     def _end_of(self, batch_id: int) -> Offset:
         return parse_offset_log((self.checkpoint / "offsets" / str(batch_id)).read_text())

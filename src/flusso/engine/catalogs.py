@@ -39,7 +39,7 @@ def owe_differences(conn: Connection, ledger: Ledger, reads: Iterable[Reads]) ->
     shapes = _read(conn, known.values())
     leaves = _leaves(shapes)
     for entry in ledger.entries:
-        read, before = known[entry.state.index], entry.state.catalog
+        read, before = known[entry.plan_name], entry.state.catalog
         now = take(read, shapes)
         if before and before != now:
             found = find_differences(read, before, now, lambda oid: has_rows(conn, leaves[oid]))

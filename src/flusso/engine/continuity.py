@@ -100,6 +100,7 @@ def begun(fresh: IndexState, now: Standing) -> IndexState:
     return replace(
         fresh,
         is_seeded=False,
+        serves=False,
         slot=now.slot.name,
         system_identifier=now.system_identifier,
         timeline=now.version.timeline,

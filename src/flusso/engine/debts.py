@@ -75,7 +75,7 @@ class Payer:
     patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
-    _progress: dict[tuple[str, str], _Progress] = field(default_factory=dict)
+    _progress: dict[tuple[str, str, int], _Progress] = field(default_factory=dict)
     _turns: int = 0
     _thread: threading.Thread | None = None
     _outage: Outage = field(init=False)
@@ -124,12 +124,12 @@ class Payer:
         return min(entries, key=lambda entry: self._of(entry, entry.state.debts[0]).turn, default=None)
 
     def _of(self, entry: Entry, debt: Debt) -> _Progress:
-        place = (entry.state.index, entry.destination.sink.name)
+        place = _place(entry)
         found = self._progress.get(place)
         if found is None or found.times != debt.times:
             now_s = time.monotonic()
             found = self._progress[place] = _Progress(debt.times, now_s, now_s)
-            self.tell(DebtFound(*place, "; ".join(debt.reasons)))
+            self.tell(DebtFound(*place[:2], "; ".join(debt.reasons)))
         return found
 
     def _take_turn(self, entry: Entry) -> None:
@@ -146,19 +146,19 @@ class Payer:
         self._report(entry, progress, is_paid=cursor is None and debt not in entry.state.debts)
 
     def _report(self, entry: Entry, progress: _Progress, *, is_paid: bool) -> None:
-        place = (entry.state.index, entry.destination.sink.name)
+        place = _place(entry)
         now_s = time.monotonic()
         if is_paid and not entry.state.debts:
             del self._progress[place]
-            self.tell(DebtPaid(*place, progress.documents, now_s - progress.started_s))
+            self.tell(DebtPaid(*place[:2], progress.documents, now_s - progress.started_s))
         elif now_s - progress.told_s >= _TELL_S:
             progress.told_s = now_s
-            self.tell(DebtAdvanced(*place, progress.documents, now_s - progress.started_s))
+            self.tell(DebtAdvanced(*place[:2], progress.documents, now_s - progress.started_s))
 
     def _pay_rows(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor, Totals]:
         """Write the next ranges of the root table, one of its partitions after the other."""
         spec = self._spec_of(entry)
-        plan = spec.plans[entry.state.index]
+        plan = spec.plans[entry.plan_name]
         with work.looking(spec.dsn) as conn:
             extent, block = _next_extent(read_extents(conn, plan.root), debt.cursor)
         if extent is None:
@@ -195,7 +195,7 @@ class Payer:
     def _pay_held(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor | None, Totals]:
         """Write the next documents that the sink holds: a row that is gone becomes a removal."""
         spec = self._spec_of(entry)
-        index, target = entry.state.index, entry.destination.target
+        index, target = entry.plan_name, entry.destination.target
         columns = len(spec.plans[index].key)
         sink = work.sink(entry.destination.sink)
         shares: list[list[DocumentId]] = []
@@ -217,11 +217,11 @@ class Payer:
 
     def _is_the_file(self, spec: WorkSpec, entry: Entry, extent: Extent) -> bool:
         with work.looking(spec.dsn) as conn:
-            extents = read_extents(conn, spec.plans[entry.state.index].root)
+            extents = read_extents(conn, spec.plans[entry.plan_name].root)
         return (extent.table, extent.filenode) in [(each.table, each.filenode) for each in extents]
 
     def _spec_of(self, entry: Entry) -> WorkSpec:
-        return replace(self.spec, destinations={entry.state.index: (entry.destination,)})
+        return replace(self.spec, destinations={entry.plan_name: (entry.destination,)})
 
     def _collect(self, run: Any, count: int) -> list[Any]:
         return collect(self.spark.range(count, numPartitions=count).mapInArrow(run, REPORT_TYPE))
@@ -242,6 +242,10 @@ class Payer:
         finally:
             if taken:
                 self.room.release(taken)
+
+
+def _place(entry: Entry) -> tuple[str, str, int]:
+    return entry.state.index, entry.destination.sink.name, entry.state.generation
 
 
 def _needs_rows(entry: Entry, debt: Debt) -> bool:

@@ -22,17 +22,28 @@ from flusso.sinks.base import IndexState
 
 @dataclass(slots=True)
 class Entry:
-    """One index in one sink, with what is remembered of it."""
+    """One generation of an index in one sink that is being written, with what is remembered of it."""
 
     destination: Destination
     state: IndexState
     is_partial: bool = False
     """Whether this sink takes only what changes: rows that it never saw are not missing."""
+    plan: str = ""
+    """The plan that builds its documents; empty for the declared one, which has the name of the index."""
+
+    @property
+    def plan_name(self) -> str:
+        """What the plan is called wherever documents are resolved and built."""
+        return self.plan or self.state.index
 
 
 @dataclass(slots=True)
 class Ledger:
-    """All entries; its methods may be called from any thread of the driver."""
+    """All entries; its methods may be called from any thread of the driver.
+
+    An index may have several entries: one for each sink, and in each sink one for each generation that is
+    written. Where a method takes the name of an index it means that of a plan: all entries that it builds.
+    """
 
     entries: list[Entry]
     position: Lsn = field(default=Lsn(0))
@@ -45,13 +56,19 @@ class Ledger:
 
     def unseeded(self) -> list[str]:
         """Name the indexes that still need a seed, in order."""
-        names = dict.fromkeys(entry.state.index for entry in self.entries)
+        names = dict.fromkeys(entry.plan_name for entry in self.entries)
         return [name for name in names if not self.is_seeded(name)]
 
-    def seeded(self) -> frozenset[str]:
-        """Name the indexes that readers see."""
-        names = {entry.state.index for entry in self.entries}
-        return frozenset(name for name in names if self.is_seeded(name))
+    def serving(self) -> frozenset[Destination]:
+        """Name the generations that readers see."""
+        return frozenset(entry.destination for entry in self.entries if entry.state.serves)
+
+    def destinations(self) -> dict[str, tuple[Destination, ...]]:
+        """Where the documents of each plan go, for the batch that is planned now."""
+        found: dict[str, tuple[Destination, ...]] = {}
+        for entry in self.entries:
+            found[entry.plan_name] = (*found.get(entry.plan_name, ()), entry.destination)
+        return found
 
     def record(self, lsn: Lsn, highest_version: int) -> None:
         """Remember a written position in every sink, before it is confirmed."""
@@ -94,8 +111,9 @@ class Ledger:
                 sink.refresh(entry.destination.target)
                 sink.publish(entry.destination.target)
                 highest = max(entry.state.highest_version, highest_version)
-                entry.state = replace(entry.state, is_seeded=True, highest_version=highest)
+                entry.state = replace(entry.state, is_seeded=True, serves=True, highest_version=highest)
                 _save(entry)
+                _drop_older(entry)
 
     def owe(
         self,
@@ -114,7 +132,7 @@ class Ledger:
         debt = Debt(scope, (reason,), self.position if since is None else since)
         with self._lock:
             for entry in self.entries:
-                if entry.state.index in indexes and sink in (None, entry.destination.sink.name):
+                if entry.plan_name in indexes and sink in (None, entry.destination.sink.name):
                     entry.state = replace(entry.state, debts=join(entry.state.debts, debt))
                     _save(entry)
 
@@ -157,10 +175,18 @@ class Ledger:
                 _save(entry)
 
     def of(self, index: str) -> list[Entry]:
-        """List the entries of an index."""
-        return [entry for entry in self.entries if entry.state.index == index]
+        """List the entries of an index, sink by sink and generation by generation."""
+        return [entry for entry in self.entries if entry.plan_name == index]
 
 
 def _save(entry: Entry) -> None:
     if entry.destination.sink.capabilities.keeps_state:
         work.sink(entry.destination.sink).save_state(entry.state)
+
+
+def _drop_older(entry: Entry) -> None:
+    """Let the generations go that readers saw before this one, and what never came so far."""
+    sink = work.sink(entry.destination.sink)
+    for state in sink.load_states().of(entry.state.index):
+        if state.generation < entry.state.generation:
+            sink.drop(state.target)

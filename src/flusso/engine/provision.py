@@ -48,7 +48,7 @@ from flusso.postgres.version import emit_version
 from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
 from flusso.schema.model import IndexSchema
-from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
+from flusso.sinks.base import IndexState, IndexTarget, SinkSpec, States
 
 _BUSY_S = 60.0
 """How long a slot may have another reader: a walsender whose client is gone lives for wal_sender_timeout."""
@@ -170,7 +170,7 @@ def _find_discontinuity(spec: PipelineSpec, published: Published, lineage: Linea
     younger: FlussoError | None = None
     for index in spec.indexes:
         for sink in index.sinks:
-            state = known[sink.name].get(index.name)
+            state = known[sink.name].newest(index.name)
             if state is None or state.digest != digest(index.schema, sink.shape):
                 continue
             gap = find_other_server(state, lineage) or published.find_gap(state)
@@ -232,10 +232,10 @@ def _take_slot(
     )
 
 
-def _load_states(spec: PipelineSpec) -> dict[str, Mapping[str, IndexState]]:
+def _load_states(spec: PipelineSpec) -> dict[str, States]:
     """Read what each sink remembers, by its name."""
     return {
-        sink.name: work.sink(sink).load_states() if sink.capabilities.keeps_state else {}
+        sink.name: work.sink(sink).load_states() if sink.capabilities.keeps_state else States()
         for sink in _sinks_of(spec.indexes)
     }
 
@@ -249,7 +249,7 @@ def _entries(
     for index in spec.indexes:
         for sink in index.sinks:
             fresh = IndexState(index.name, digest(index.schema, sink.shape), generation=1)
-            before = known[sink.name].get(index.name)
+            before = known[sink.name].newest(index.name)
             found = decide(before, fresh, now, reseeds=spec.reseeds, anew=anew)
             if found.because is not None:
                 tell(Reseeding(index.name, found.because.message))
@@ -273,9 +273,7 @@ def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
 def _work_spec(
     spec: PipelineSpec, plans: Mapping[str, IndexPlan], watched: tuple[WatchedTable, ...], ledger: Ledger
 ) -> WorkSpec:
-    destinations: dict[str, tuple[Destination, ...]] = {}
-    for entry in ledger.entries:
-        destinations[entry.state.index] = (*destinations.get(entry.state.index, ()), entry.destination)
+    destinations = ledger.destinations()
     is_file = any(sink.capabilities.is_single_host for sink in _sinks_of(spec.indexes))
     plans = {index: without_partitions(plan) for index, plan in plans.items()}
     watched = tuple(replace(table, partitions=None) for table in watched)

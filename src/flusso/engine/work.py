@@ -51,8 +51,8 @@ class WorkSpec:
     """More documents than this from one small batch are spread over all executors."""
     lanes: int = 4
     """Requests to sinks that one task has under way at a time; one where a file has a single writer."""
-    refreshes: frozenset[str] = field(default=frozenset())
-    """Indexes whose writes must be searchable when the task ends."""
+    refreshes: frozenset[Destination] = field(default=frozenset())
+    """Where writes must be searchable when the task ends."""
 
 
 _connections: dict[Dsn, Connection] = {}

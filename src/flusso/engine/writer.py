@@ -92,9 +92,8 @@ class Writer:
 
 def _write(spec: WorkSpec, index: str, writes: Sequence[Write]) -> list[WriteResult]:
     """Write one chunk to each destination that executors can reach."""
-    refresh = index in spec.refreshes
     return [
-        work.sink(destination.sink).write(destination.target, writes, refresh=refresh)
+        work.sink(destination.sink).write(destination.target, writes, refresh=destination in spec.refreshes)
         for destination in spec.destinations[index]
         if not destination.sink.capabilities.is_driver_side
     ]

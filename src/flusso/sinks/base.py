@@ -53,7 +53,7 @@ class IndexTarget:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """What the sink remembers of an index. Detects, never resumes: the slot is the position."""
+    """What the sink remembers of one generation. Detects, never resumes: the slot is the position."""
 
     index: str
     digest: str
@@ -79,6 +79,37 @@ class IndexState:
     """What its tables looked like: a difference may have changed documents without a change in the WAL."""
     debts: tuple[Debt, ...] = ()
     """What must still be built anew: while there is any, the index is not exact."""
+    serves: bool = False
+    """Whether readers see this generation. Of a state that does not say: whether it is seeded."""
+
+    @property
+    def target(self) -> IndexTarget:
+        """The generation itself, for whoever reads it."""
+        return IndexTarget(self.index, self.digest, self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Everything that a sink remembers: a state for each generation of each index."""
+
+    all: tuple[IndexState, ...] = ()
+
+    def of(self, index: str) -> tuple[IndexState, ...]:
+        """List the generations of an index, oldest first."""
+        found = (state for state in self.all if state.index == index)
+        return tuple(sorted(found, key=lambda state: state.generation))
+
+    def serving(self, index: str) -> IndexState | None:
+        """Give the generation that readers see."""
+        return next((state for state in reversed(self.of(index)) if state.serves), None)
+
+    def newest(self, index: str) -> IndexState | None:
+        """Give the generation that was begun last, whether readers see it or not yet."""
+        return next(reversed(self.of(index)), None)
+
+    def shown(self, index: str) -> IndexState | None:
+        """Give the generation that readers see, or while there is none the one that is being filled."""
+        return self.serving(index) or self.newest(index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +159,18 @@ class Sink(Protocol):
         """Make everything written so far searchable. Driver."""
 
     def publish(self, target: IndexTarget) -> None:
-        """Let readers of the index see this generation, atomically, then drop older ones; newer ones stay.
-        Driver, once the generation is seeded; idempotent."""
+        """Let readers of the index see this generation instead of the one they saw, atomically.
+
+        Driver, between two batches, once the generation is whole; idempotent. All it holds can be searched
+        when this returns. No generation goes by this.
+        """
+
+    def drop(self, target: IndexTarget) -> None:
+        """Remove a generation that readers do not see, with what is remembered of it. Driver; idempotent.
+
+        The state goes last: what was dropped half-way is known and can be dropped again. Raises
+        `SinkRefused` when readers see it.
+        """
 
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Fetch documents by id, without waiting for a refresh. Absent ones are left out."""
@@ -147,11 +188,11 @@ class Sink(Protocol):
     def count(self, target: IndexTarget) -> int:
         """Count the documents that a search can see."""
 
-    def load_states(self) -> Mapping[str, IndexState]:
-        """Read what is remembered, by index name. Empty on a new sink."""
+    def load_states(self) -> States:
+        """Read what is remembered of every generation. Empty on a new sink."""
 
     def save_state(self, state: IndexState) -> None:
-        """Remember, durably before returning. Driver only, one writer at a time."""
+        """Remember one generation, durably before returning. Driver only, one writer at a time."""
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Keep refused documents durably, one entry for each index and id, the latest reason."""

@@ -1,4 +1,7 @@
-"""How a sink that keeps state writes it down: an `IndexState` as JSON text and back.
+"""How a sink that keeps state writes it down: an `IndexState` as JSON text and back, under a key.
+
+Earlier releases knew one generation of an index and kept it under the index's name: such an entry is read
+too, and goes when the same generation is saved or dropped.
 
 Keys that this release does not know are passed over when reading, and missing ones take their default, so
 that a newer and an older release can read each other's state. A debt of a kind that this release does not
@@ -8,12 +11,30 @@ know is one for the whole index: that covers any.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
 from flusso.debt import Cursor, Debt, Scope
 from flusso.errors import SinkRefused
-from flusso.sinks.base import IndexState
+from flusso.sinks.base import IndexState, States
+
+_SEPARATOR = "#"
+"""No name of an index has this character."""
+
+
+def state_key(index: str, generation: int) -> str:
+    """Name the entry of one generation."""
+    return f"{index}{_SEPARATOR}{generation}"
+
+
+def states_of(entries: Mapping[str, str]) -> States:
+    """Read all entries; one of an earlier release counts where its generation has no other."""
+    found: dict[tuple[str, int], IndexState] = {}
+    for key in sorted(entries, key=lambda key: _SEPARATOR in key):
+        state = state_from_json(entries[key])
+        found[state.index, state.generation] = state
+    return States(tuple(found[place] for place in sorted(found)))
 
 
 def state_to_json(state: IndexState) -> str:
@@ -26,6 +47,7 @@ def state_from_json(text: str) -> IndexState:
     try:
         found = _known(IndexState, json.loads(text))
         found["debts"] = tuple(map(_debt, found.get("debts", ())))
+        found.setdefault("serves", found.get("is_seeded", False))
         return IndexState(**found)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise SinkRefused(

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, Stored
+from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, States, Stored
 from flusso.sinks.tokens import tokens
 
 
@@ -76,6 +76,9 @@ class StdoutSink:
     def publish(self, target: IndexTarget) -> None:
         """There is one generation: what is printed."""
 
+    def drop(self, target: IndexTarget) -> None:
+        """Nothing is kept."""
+
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Nothing is kept."""
         return {}
@@ -92,9 +95,9 @@ class StdoutSink:
         """Nothing is kept."""
         return 0
 
-    def load_states(self) -> Mapping[str, IndexState]:
+    def load_states(self) -> States:
         """Nothing is kept: every start seeds anew."""
-        return {}
+        return States()
 
     def save_state(self, state: IndexState) -> None:
         """Nothing is kept."""

@@ -102,7 +102,7 @@ def _explained(answer: Answer) -> str:
 
 
 def publish_generation(server: Server, names: Names, target: IndexTarget, refresh_interval: str) -> None:
-    """Refresh the generation, move the readers' alias to it in one step, and drop the older ones."""
+    """Refresh the generation and move the readers' alias to it in one step."""
     concrete, alias = names.concrete(target), names.readers(target.index)
     server.request("PUT", f"/{concrete}/_settings", {"index": {"refresh_interval": refresh_interval}})
     server.request("POST", f"/{concrete}/_refresh")
@@ -113,28 +113,20 @@ def publish_generation(server: Server, names: Names, target: IndexTarget, refres
     ]
     actions.append({"add": {"index": concrete, "alias": alias}})
     server.request("POST", "/_aliases", {"actions": actions})
-    for name in _older(server, names, target):
-        server.request("DELETE", f"/{name}", allow=(404,))
+
+
+def drop_generation(server: Server, names: Names, target: IndexTarget) -> None:
+    """Delete the index of a generation, unless readers see it; that it is gone already is fine."""
+    concrete = names.concrete(target)
+    if concrete in _holders(server, names, target.index):
+        raise SinkRefused(f'readers of index "{target.index}" see generation {target.generation}')
+    server.request("DELETE", f"/{concrete}", allow=(404,))
 
 
 def _holders(server: Server, names: Names, index: str) -> list[str]:
     """List the indexes that the readers' alias points at."""
     answer = server.request("GET", f"/_alias/{names.readers(index)}", allow=(404,))
     return [] if answer.status == 404 else list(answer.json)
-
-
-def _older(server: Server, names: Names, target: IndexTarget) -> list[str]:
-    found = server.request(
-        "GET",
-        f"/{names.readers(target.index)}_*/_settings/index.uuid",
-        params={"expand_wildcards": "open,closed"},
-    )
-    older = []
-    for name in found.json:
-        generation = names.generation_of(target.index, name)
-        if generation is not None and generation <= target.generation and name != names.concrete(target):
-            older.append(name)
-    return older
 
 
 def _refuse_taken_alias(server: Server, names: Names, index: str) -> None:

@@ -17,12 +17,13 @@ from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkUnavailable
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, Stored
+from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, States, Stored
 from flusso.sinks.search.delivery import Limits, deliver
 from flusso.sinks.search.generations import (
     IndexSettings,
     Names,
     create_index,
+    drop_generation,
     ensure_generation,
     publish_generation,
 )
@@ -30,7 +31,7 @@ from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
 from flusso.sinks.search.rawjson import elements, members
 from flusso.sinks.search.server import Server
-from flusso.sinks.state import state_from_json, state_to_json
+from flusso.sinks.state import state_from_json, state_key, state_to_json, states_of
 
 _READ_PAGE = 1000
 _SCAN_PAGE = 5000
@@ -93,8 +94,18 @@ class SearchSink:
         self._server.request("POST", f"/{self._names.concrete(target)}/_refresh")
 
     def publish(self, target: IndexTarget) -> None:
-        """Move the alias and drop older generations."""
+        """Move the alias."""
         publish_generation(self._server, self._names, target, self._settings.index.refresh_interval)
+
+    def drop(self, target: IndexTarget) -> None:
+        """Delete the generation's index, then its state."""
+        drop_generation(self._server, self._names, target)
+        self._forget_state(state_key(target.index, target.generation))
+        earlier = self._server.request("GET", self._state_path(target.index), allow=(404,))
+        if earlier.status == 200:
+            kept = state_from_json(earlier.json["_source"]["state"])
+            if kept.generation == target.generation:
+                self._forget_state(target.index)
 
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Fetch documents by id, from the log where they are not yet in a segment."""
@@ -128,16 +139,22 @@ class SearchSink:
         """Count the documents that a search can see."""
         return int(self._server.request("GET", f"/{self._names.concrete(target)}/_count").json["count"])
 
-    def load_states(self) -> Mapping[str, IndexState]:
+    def load_states(self) -> States:
         """Read what is remembered."""
         hits = self._all_of(self._names.meta, {"query": {"match_all": {}}})
-        return {str(hit["_id"]): state_from_json(hit["_source"]["state"]) for hit in hits}
+        return states_of({str(hit["_id"]): hit["_source"]["state"] for hit in hits})
 
     def save_state(self, state: IndexState) -> None:
         """Remember."""
         self._ensure_own_indexes()
-        path = f"/{self._names.meta}/_doc/{quote(state.index, safe='')}"
+        path = self._state_path(state_key(state.index, state.generation))
         self._server.request("PUT", path, {"state": state_to_json(state)})
+
+    def _forget_state(self, key: str) -> None:
+        self._server.request("DELETE", self._state_path(key), allow=(404,))
+
+    def _state_path(self, key: str) -> str:
+        return f"/{self._names.meta}/_doc/{quote(key, safe='')}"
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Keep refused documents."""

@@ -17,10 +17,11 @@ from pathlib import Path
 from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkRefused
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, Stored
+from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, States, Stored
 from flusso.sinks.sqlite.file import open_file, transaction, translated
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
-from flusso.sinks.state import state_from_json, state_to_json
+from flusso.sinks.sqlite.generations import drop_generation, find_generation
+from flusso.sinks.state import state_key, state_to_json, states_of
 
 _BUSY_TIMEOUT_S = 30.0
 _PAGE = 5000
@@ -73,7 +74,8 @@ class SqliteSink:
         """Register the generation and make its full-text table."""
         with self._transaction():
             self._conn.execute(
-                "insert or ignore into generations (name, digest, generation) values (?, ?, ?)", _key(target)
+                "insert or ignore into generations (name, digest, generation) values (?, ?, ?)",
+                (target.index, target.digest, target.generation),
             )
             self._conn.execute(
                 f"create virtual table if not exists search_{self._number(target)}"
@@ -146,18 +148,15 @@ class SqliteSink:
         """A committed write can be searched already."""
 
     def publish(self, target: IndexTarget) -> None:
-        """Point readers at the generation and drop the older ones, in one transaction."""
+        """Point readers at the generation."""
         with self._transaction():
             number = self._number(target)
             self._conn.execute("insert or replace into published values (?, ?)", (target.index, number))
-            older = self._conn.execute(
-                "select target from generations where name = ? and generation <= ? and target <> ?",
-                (target.index, target.generation, number),
-            ).fetchall()
-            for (old,) in older:
-                self._conn.execute(f"drop table if exists search_{old}")
-                self._conn.execute("delete from documents where target = ?", (old,))
-                self._conn.execute("delete from generations where target = ?", (old,))
+
+    def drop(self, target: IndexTarget) -> None:
+        """Remove the documents, the full-text table and the state in one transaction."""
+        with self._transaction():
+            drop_generation(self._conn, target)
 
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Fetch documents by id."""
@@ -197,17 +196,17 @@ class SqliteSink:
                 ).fetchone()[0]
             )
 
-    def load_states(self) -> Mapping[str, IndexState]:
+    def load_states(self) -> States:
         """Read what is remembered."""
         with translated(self._path):
-            rows = self._conn.execute("select name, state from states").fetchall()
-        return {name: state_from_json(text) for name, text in rows}
+            return states_of(dict(self._conn.execute("select name, state from states").fetchall()))
 
     def save_state(self, state: IndexState) -> None:
         """Remember."""
         with self._transaction():
             self._conn.execute(
-                "insert or replace into states values (?, ?)", (state.index, state_to_json(state))
+                "insert or replace into states values (?, ?)",
+                (state_key(state.index, state.generation), state_to_json(state)),
             )
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
@@ -256,15 +255,13 @@ class SqliteSink:
             yield
 
     def _number(self, target: IndexTarget) -> int:
-        found = self._conn.execute(
-            "select target from generations where name = ? and digest = ? and generation = ?", _key(target)
-        ).fetchone()
+        found = find_generation(self._conn, target)
         if found is None:
             raise SinkRefused(
                 f'generation {target.generation} of index "{target.index}" is not in "{self._path}"',
                 hint="it was replaced by a newer one, or never made",
             )
-        return int(found[0])
+        return found
 
     def _present(self, number: int, ids: Sequence[str]) -> dict[str, _Row]:
         rows: sqlite3.Cursor = self._conn.execute(
@@ -273,7 +270,3 @@ class SqliteSink:
             (number, json.dumps(ids)),
         )
         return {id_: _Row(seq, version, bool(is_live)) for id_, seq, version, is_live in rows}
-
-
-def _key(target: IndexTarget) -> tuple[str, str, int]:
-    return (target.index, target.digest, target.generation)

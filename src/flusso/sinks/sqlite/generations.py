@@ -1,0 +1,34 @@
+"""Generations of an index in a SQLite file: which number one has, and how it goes."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from flusso.errors import SinkRefused
+from flusso.sinks.base import IndexTarget
+from flusso.sinks.state import state_key
+
+
+def find_generation(conn: sqlite3.Connection, target: IndexTarget) -> int | None:
+    """Give the number of a generation; None when it is not there."""
+    found = conn.execute(
+        "select target from generations where name = ? and digest = ? and generation = ?",
+        (target.index, target.digest, target.generation),
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def drop_generation(conn: sqlite3.Connection, target: IndexTarget) -> None:
+    """Remove a generation with its state; within the caller's transaction. Refuses one that readers see."""
+    number = find_generation(conn, target)
+    if number is not None:
+        if conn.execute("select 1 from published where target = ?", (number,)).fetchone():
+            raise SinkRefused(f'readers of index "{target.index}" see generation {target.generation}')
+        conn.execute(f"drop table if exists search_{number}")
+        conn.execute("delete from documents where target = ?", (number,))
+        conn.execute("delete from generations where target = ?", (number,))
+    conn.execute("delete from states where name = ?", (state_key(target.index, target.generation),))
+    conn.execute(  # as an earlier release kept it
+        "delete from states where name = ? and json_extract(state, '$.generation') = ?",
+        (target.index, target.generation),
+    )
