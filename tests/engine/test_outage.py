@@ -50,6 +50,14 @@ def test_what_cannot_heal_is_raised_at_once() -> None:
     assert events == []
 
 
+def test_what_lasts_for_too_long_is_raised_and_not_told_as_another_attempt() -> None:
+    events: list[Event] = []
+    outage = _outage(events, Patience(source_s=0.0, first_delay_s=0.001, longest_delay_s=0.002))
+    with pytest.raises(SourceUnavailable):
+        outage.wait(_AWAY)
+    assert events == []
+
+
 def test_a_stop_ends_the_wait() -> None:
     outage = _outage([], Patience(first_delay_s=60.0, longest_delay_s=60.0))
     threading.Timer(0.05, outage.stop.set).start()
