@@ -5,11 +5,12 @@ from typing import Any
 
 from flusso.builder.read import BlockRange
 from flusso.engine.seed import _MOST_RANGES, Seeder, _Progress
+from flusso.engine.turns import Turns
 
 
 def _seeder(parallelism: int, *ranges: BlockRange) -> Seeder:
     nothing: Any = SimpleNamespace()
-    seeder = Seeder(nothing, nothing, nothing, {}, 1.0, parallelism, nothing, nothing, nothing)
+    seeder = Seeder(Turns(nothing, {}, 1.0, parallelism, nothing, nothing, nothing), nothing, nothing)
     seeder._ranges.extend(ranges)
     return seeder
 

@@ -1,9 +1,8 @@
 """Pay debts: build anew, beside the live stream, what was too much for a batch.
 
-A debt of an index in a sink is paid in turns of about a second, each a Spark job in the seed's pool with its
-own versions, so versions decide between a turn and the stream, and no order between them matters. How far it
-is paid is remembered in the sink after each turn; a restart goes on there. Turns take their slots from the
-same room as the seed's: one slot is always free for the stream.
+A debt of an index in a sink is paid in turns of about a second (`engine/turns.py`), each with its own
+versions, so versions decide between a turn and the stream, and no order between them matters. How far it is
+paid is remembered in the sink after each turn; a restart goes on there.
 
 An index that is still being seeded waits: a range in flight may yet write rows as they were before the
 debt, so paying begins when every range has ended. For the same reason a debt that is owed anew begins again.
@@ -13,30 +12,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
-
-from pyspark import InheritableThread
-from pyspark.sql import SparkSession
 
 from flusso.builder.extents import Extent, read_extents
 from flusso.builder.read import BlockRange, cut_ranges
 from flusso.debt import Cursor, Debt, Scope
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
-from flusso.engine.events import DebtAdvanced, DebtFound, DebtPaid, Listener
-from flusso.engine.frames import REPORT_TYPE
+from flusso.engine.events import DebtAdvanced, DebtFound, DebtPaid
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outage import Outage
-from flusso.engine.outcome import Totals, settle_reports
-from flusso.engine.policy import Patience
-from flusso.engine.retry import collect
-from flusso.engine.session import SEED_POOL
+from flusso.engine.outcome import Totals
+from flusso.engine.turns import Turns
 from flusso.engine.work import WorkSpec
 from flusso.errors import BuildError, FlussoError
-from flusso.lsn import Version
 from flusso.postgres.identifiers import quote_table
 
 _LOOK_S = 0.1
@@ -63,33 +53,25 @@ class _Progress:
 class Payer:
     """Pays what the ledger says is owed, for as long as it runs."""
 
-    spark: SparkSession
+    turns: Turns
     spec: WorkSpec
     ledger: Ledger
-    skips: Mapping[str, bool]
-    range_mb: float
-    parallelism: int
-    emit: Callable[[], Version]
-    tell: Listener
-    room: threading.Semaphore
-    patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
     _progress: dict[tuple[str, str, int], _Progress] = field(default_factory=dict)
-    _turns: int = 0
+    _count: int = 0
     _thread: threading.Thread | None = None
     _outage: Outage = field(init=False)
 
     def __post_init__(self) -> None:
-        self._outage = Outage(self.patience, self.tell, self._is_closed)
+        self._outage = self.turns.outage(self._is_closed)
 
     def start(self) -> None:
         """Begin, and begin again after a failure; returns at once."""
         if self._thread is not None and self._thread.is_alive():
             return
         self.failure = None
-        self._thread = InheritableThread(target=self._work, name="flusso-debts", daemon=True)
-        self._thread.start()
+        self._thread = self.turns.start(self._work, "flusso-debts")
 
     def close(self, timeout_s: float) -> None:
         """Begin no more turns, and wait for the one in hand."""
@@ -98,7 +80,6 @@ class Payer:
             self._thread.join(timeout_s)
 
     def _work(self) -> None:
-        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
         pause_s = 0.0
         try:
             while not self._is_closed.wait(pause_s):
@@ -129,14 +110,14 @@ class Payer:
         if found is None or found.times != debt.times:
             now_s = time.monotonic()
             found = self._progress[place] = _Progress(debt.times, now_s, now_s)
-            self.tell(DebtFound(*place[:2], "; ".join(debt.reasons)))
+            self.turns.tell(DebtFound(*place[:2], "; ".join(debt.reasons)))
         return found
 
     def _take_turn(self, entry: Entry) -> None:
         debt = entry.state.debts[0]
         progress = self._of(entry, debt)
-        self._turns += 1
-        progress.turn = self._turns
+        self._count += 1
+        progress.turn = self._count
         pay = self._pay_rows if _needs_rows(entry, debt) else self._pay_held
         cursor, totals = pay(entry, debt, progress)
         progress.documents += totals.written + totals.removed + totals.superseded
@@ -150,10 +131,10 @@ class Payer:
         now_s = time.monotonic()
         if is_paid and not entry.state.debts:
             del self._progress[place]
-            self.tell(DebtPaid(*place[:2], progress.documents, now_s - progress.started_s))
+            self.turns.tell(DebtPaid(*place[:2], progress.documents, now_s - progress.started_s))
         elif now_s - progress.told_s >= _TELL_S:
             progress.told_s = now_s
-            self.tell(DebtAdvanced(*place[:2], progress.documents, now_s - progress.started_s))
+            self.turns.tell(DebtAdvanced(*place[:2], progress.documents, now_s - progress.started_s))
 
     def _pay_rows(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor, Totals]:
         """Write the next ranges of the root table, one of its partitions after the other."""
@@ -164,7 +145,7 @@ class Payer:
         if extent is None:
             return replace(debt.cursor, are_rows_paid=True), Totals()
         place = quote_table(extent.table)
-        ranges = cut_ranges(plan, extent, self.range_mb, block)
+        ranges = cut_ranges(plan, extent, self.turns.range_mb, block)
         try:
             done, totals = self._write_ranges(spec, ranges, progress)
         except BuildError:
@@ -182,11 +163,11 @@ class Payer:
         self, spec: WorkSpec, ranges: Sequence[BlockRange], progress: _Progress
     ) -> tuple[int, Totals]:
         """Give how many of the ranges, from the first on, are written."""
-        with self._slots(min(self.parallelism, len(ranges))) as slots:
+        with self.turns.slots(min(self.turns.parallelism, len(ranges))) as slots:
             share = min(progress.share, -(-len(ranges) // slots))
             turns = [ranges[at : at + share] for at in range(0, min(len(ranges), slots * share), share)]
-            reports = self._collect(tasks.write_ranges(spec, turns, _TURN_S), len(turns))
-        totals = self._settle([each for report in reports for each in report.reports], spec)
+            reports = self.turns.run(tasks.write_ranges(spec, turns, _TURN_S), len(turns))
+        totals = self.turns.settle([each for report in reports for each in report.reports], spec)
         done = [report.done for report in reports]
         is_whole = all(count == len(turn) for count, turn in zip(done, turns, strict=True))
         progress.share = min(_LARGEST_SHARE, share * 2) if is_whole else max(1, min(done))
@@ -200,7 +181,7 @@ class Payer:
         sink = work.sink(entry.destination.sink)
         shares: list[list[DocumentId]] = []
         after = debt.cursor.after
-        with self._slots(self.parallelism) as slots:
+        with self.turns.slots(self.turns.parallelism) as slots:
             while len(shares) < slots:
                 page = sink.page(target, after, _IDS_IN_A_SHARE)
                 after = page.after
@@ -213,7 +194,7 @@ class Payer:
 
     def _write_held(self, spec: WorkSpec, shares: Sequence[Sequence[DocumentId]], scope: Scope) -> Totals:
         run = tasks.write_held(spec, shares, only_gone=scope is Scope.GONE)
-        return self._settle(self._collect(run, len(shares)), spec)
+        return self.turns.settle(self.turns.run(run, len(shares)), spec)
 
     def _is_the_file(self, spec: WorkSpec, entry: Entry, extent: Extent) -> bool:
         with work.looking(spec.dsn) as conn:
@@ -222,26 +203,6 @@ class Payer:
 
     def _spec_of(self, entry: Entry) -> WorkSpec:
         return replace(self.spec, destinations={entry.plan_name: (entry.destination,)})
-
-    def _collect(self, run: Any, count: int) -> list[Any]:
-        return collect(self.spark.range(count, numPartitions=count).mapInArrow(run, REPORT_TYPE))
-
-    def _settle(self, reports: Sequence[Any], spec: WorkSpec) -> Totals:
-        return settle_reports(reports, spec, self.skips, self.emit)
-
-    @contextmanager
-    def _slots(self, most: int) -> Iterator[int]:
-        """Take at least one slot, and more of those that are free."""
-        taken = 0
-        try:
-            self.room.acquire()
-            taken = 1
-            while taken < most and self.room.acquire(blocking=False):
-                taken += 1
-            yield taken
-        finally:
-            if taken:
-                self.room.release(taken)
 
 
 def _place(entry: Entry) -> tuple[str, str, int]:

@@ -28,6 +28,7 @@ from flusso.engine.provision import Prepared, prepare
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
+from flusso.engine.turns import Turns
 from flusso.errors import FlussoError, SourceError, SourceUnavailable
 from flusso.lsn import Version
 from flusso.postgres.connect import Connection, connect, is_dead
@@ -129,8 +130,9 @@ class Pipeline:
     def run(self) -> None:
         """Follow, and seed and pay debts beside it, until the end."""
         clock = _Clock(self.spec)
-        room = threading.Semaphore(self._limits().seed)
-        seeder, payer = self._make_seeder(clock, room), self._make_payer(clock, room)
+        turns, ledger = self._make_turns(clock), self.prepared.ledger
+        unseeded = replace(self.prepared.work, destinations=ledger.unseeded_destinations())
+        seeder, payer = Seeder(turns, unseeded, ledger), Payer(turns, self.prepared.work, ledger)
         lookout = Lookout(self.spec, self.prepared)
         follower = Follower(
             self.spec,
@@ -185,31 +187,15 @@ class Pipeline:
         spare = self._limits().seed
         return min(spare, self.spec.batch.seed_parallelism or spare)
 
-    def _make_seeder(self, clock: _Clock, room: threading.Semaphore) -> Seeder:
-        return Seeder(
+    def _make_turns(self, clock: _Clock) -> Turns:
+        return Turns(
             self.session.spark,
-            replace(self.prepared.work, destinations=self.prepared.ledger.unseeded_destinations()),
-            self.prepared.ledger,
             self.spec.skips,
             self.spec.batch.seed_range_mb,
             self._seed_parallelism(),
             clock.emit,
             self.tell,
-            room,
-            self.spec.patience,
-        )
-
-    def _make_payer(self, clock: _Clock, room: threading.Semaphore) -> Payer:
-        return Payer(
-            self.session.spark,
-            self.prepared.work,
-            self.prepared.ledger,
-            self.spec.skips,
-            self.spec.batch.seed_range_mb,
-            self._seed_parallelism(),
-            clock.emit,
-            self.tell,
-            room,
+            threading.Semaphore(self._limits().seed),
             self.spec.patience,
         )
 

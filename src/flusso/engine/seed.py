@@ -1,9 +1,8 @@
 """Seed: fill indexes from their root tables, beside the live stream.
 
-A turn is a Spark job of one task, in its own scheduling pool: it works off some ranges of a root table for
-up to three seconds and hands back those it did not begin. Fair pools order free slots and pre-empt nothing,
-so at most `slots - 1` turns run at a time: one slot is always free for the stream. Versions decide
-between a range and the stream, so no order between them matters.
+A turn (`engine/turns.py`) is a Spark job of one task: it works off some ranges of a root table for up to
+three seconds and hands back those it did not begin. Versions decide between a range and the stream, so no
+order between them matters.
 """
 
 from __future__ import annotations
@@ -12,26 +11,19 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pyspark import InheritableThread
-from pyspark.sql import SparkSession
-
 from flusso.builder.read import BlockRange, plan_ranges
 from flusso.engine import tasks, work
-from flusso.engine.events import Listener, SeedAdvanced, SeedFinished, SeedStarted
-from flusso.engine.frames import REPORT_TYPE
+from flusso.engine.events import SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.ledger import Ledger
-from flusso.engine.outage import Outage
-from flusso.engine.outcome import Totals, settle_reports
-from flusso.engine.policy import Patience
-from flusso.engine.retry import collect, retrying
-from flusso.engine.session import SEED_POOL
+from flusso.engine.outcome import Totals
+from flusso.engine.retry import retrying
+from flusso.engine.turns import Turns
 from flusso.engine.work import WorkSpec
 from flusso.errors import FlussoError
-from flusso.lsn import Version
 
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
@@ -69,17 +61,9 @@ class _Progress:
 class Seeder:
     """Seeds what the ledger says is unseeded."""
 
-    spark: SparkSession
+    turns: Turns
     spec: WorkSpec
     ledger: Ledger
-    skips: Mapping[str, bool]
-    range_mb: float
-    parallelism: int
-    emit: Callable[[], Version]
-    tell: Listener
-    room: threading.Semaphore
-    """One for each slot that a turn may have; who pays debts takes from the same."""
-    patience: Patience = field(default_factory=Patience)
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
     _ranges: deque[BlockRange] = field(default_factory=deque)
@@ -92,10 +76,8 @@ class Seeder:
         if self._threads:
             return
         self._plan()
-        for number in range(self.parallelism):
-            thread = InheritableThread(target=self._work, name=f"flusso-seed-{number}", daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        for number in range(self.turns.parallelism):
+            self._threads.append(self.turns.start(self._work, f"flusso-seed-{number}"))
 
     def is_running(self) -> bool:
         """Whether any range is still to be written."""
@@ -112,14 +94,13 @@ class Seeder:
         self._ranges.clear()  # of a plan that failed half-way
         with work.looking(self.spec.dsn) as conn:
             for index in self.ledger.unseeded():
-                ranges = plan_ranges(conn, self.spec.plans[index], self.range_mb)
+                ranges = plan_ranges(conn, self.spec.plans[index], self.turns.range_mb)
                 self._progress[index] = _Progress(len(ranges), time.monotonic())
-                self.tell(SeedStarted(index, len(ranges)))
+                self.turns.tell(SeedStarted(index, len(ranges)))
                 self._ranges.extend(ranges)
 
     def _work(self) -> None:
-        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
-        outage = Outage(self.patience, self.tell, self._is_closed)
+        outage = self.turns.outage(self._is_closed)
         try:
             while not self._is_closed.is_set() and self.failure is None and (turn := self._take_turn()):
                 done, totals = retrying(partial(self._attempt, turn), outage)
@@ -136,18 +117,18 @@ class Seeder:
             if not self._ranges:
                 return []
             rest = len(self._ranges)
-            share = min(_MOST_RANGES, rest if self.parallelism == 1 else rest // (2 * self.parallelism))
+            threads = self.turns.parallelism
+            share = min(_MOST_RANGES, rest if threads == 1 else rest // (2 * threads))
             turn = [self._ranges.popleft()]
             while len(turn) < share and self._ranges[0].index == turn[0].index:
                 turn.append(self._ranges.popleft())
             return turn
 
     def _attempt(self, turn: Sequence[BlockRange]) -> tuple[int, Totals]:
-        frame = self.spark.range(1, numPartitions=1)
         turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, self._progress[turn[0].index].turns))
-        with self.room:
-            [report] = collect(frame.mapInArrow(tasks.write_ranges(self.spec, [turn], turn_s), REPORT_TYPE))
-        return report.done, settle_reports(report.reports, self.spec, self.skips, self.emit)
+        with self.turns.slots(1):
+            [report] = self.turns.run(tasks.write_ranges(self.spec, [turn], turn_s), 1)
+        return report.done, self.turns.settle(report.reports, self.spec)
 
     def _finish(self, index: str, done: int, totals: Totals) -> None:
         with self._lock:
@@ -158,7 +139,7 @@ class Seeder:
             progress.bytes += totals.bytes
             progress.highest_version = max(progress.highest_version, totals.highest_version)
             seconds = time.monotonic() - progress.started_s
-            self.tell(
+            self.turns.tell(
                 SeedAdvanced(
                     index, progress.done, progress.ranges, progress.documents, progress.bytes, seconds
                 )
@@ -168,7 +149,7 @@ class Seeder:
             threading.Thread(target=self._refresh, args=(index,), daemon=True).start()
         if is_whole:
             self.ledger.finish_seed(index, progress.highest_version)
-            self.tell(SeedFinished(index, progress.documents, time.monotonic() - progress.started_s))
+            self.turns.tell(SeedFinished(index, progress.documents, time.monotonic() - progress.started_s))
 
     def _refresh(self, index: str) -> None:
         """Refresh what is written so far. It only saves time: the one at the end tells what goes wrong."""

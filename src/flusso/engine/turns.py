@@ -1,0 +1,81 @@
+"""Turns: short Spark jobs beside the live stream, for whoever seeds and whoever pays debts.
+
+Both take their slots from one room and run in one scheduling pool. Fair pools order free slots and pre-empt
+nothing, so the room is smaller than the number of slots: one is always free for the stream.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from flusso.document import WriteReport
+from flusso.engine.events import Listener
+from flusso.engine.frames import REPORT_TYPE
+from flusso.engine.outage import Outage
+from flusso.engine.outcome import Totals, settle_reports
+from flusso.engine.policy import Patience
+from flusso.engine.retry import collect
+from flusso.engine.session import SEED_POOL
+from flusso.engine.tasks import Batches
+from flusso.engine.work import WorkSpec
+from flusso.lsn import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Where turns run, and what they have in common. Used from any thread."""
+
+    spark: SparkSession
+    skips: Mapping[str, bool]
+    range_mb: float
+    parallelism: int
+    """How many slots one of them may have at a time."""
+    emit: Callable[[], Version]
+    tell: Listener
+    room: threading.Semaphore
+    """One for each slot that all of them together may have."""
+    patience: Patience = field(default_factory=Patience)
+
+    def outage(self, stop: threading.Event) -> Outage:
+        """Give one for something that goes on trying until it is stopped."""
+        return Outage(self.patience, self.tell, stop)
+
+    def start(self, target: Callable[[], None], name: str) -> threading.Thread:
+        """Start a thread whose jobs are turns."""
+
+        def run() -> None:
+            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
+            target()
+
+        thread = InheritableThread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    @contextmanager
+    def slots(self, most: int) -> Iterator[int]:
+        """Take at least one slot, and more of those that are free."""
+        taken = 0
+        try:
+            self.room.acquire()
+            taken = 1
+            while taken < most and self.room.acquire(blocking=False):
+                taken += 1
+            yield taken
+        finally:
+            if taken:
+                self.room.release(taken)
+
+    def run(self, task: Callable[[Batches], Batches], count: int) -> list[Any]:
+        """Run a task so many times side by side, each with its number; give what they report."""
+        return collect(self.spark.range(count, numPartitions=count).mapInArrow(task, REPORT_TYPE))
+
+    def settle(self, reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
+        """Act on reports; on return all they speak of is durable, quarantined by policy, or superseded."""
+        return settle_reports(reports, spec, self.skips, self.emit)
