@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -19,24 +20,34 @@ FLUSSO = [sys.executable, "-m", "flusso.cli.main"]
 
 
 class Deployment:
-    """A folder with flusso.toml and a schema, and the processes started from it."""
+    """A folder with flusso.toml and its schemas, and the processes started from it."""
 
-    def __init__(self, folder: Path, database: Database, *, sink: str | None = None, extra: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        database: Database,
+        *,
+        sink: str | None = None,
+        schemas: Mapping[str, str] | None = None,
+        command: Sequence[str] = FLUSSO,
+        extra: str = "",
+    ) -> None:
         self.folder = folder
+        self.command = command
         self.database = database
         self.slot = f"slot_{database.name}"
         self.env = os.environ | {"DATABASE_URL": database.dsn.text, "FLUSSO_SLOT": self.slot}
         sink = sink or '[sinks.local]\ntype = "sqlite"\npath = "index.db"\n'
-        (folder / "users.schema.yml").write_text(SCHEMA)
-        (folder / "flusso.toml").write_text(
-            f'[source]\ntype = "postgres"\n{sink}\n'
-            f'[[index]]\nname = "users"\nschema = "users.schema.yml"\n{extra}'
-        )
+        indexes = ""
+        for name, text in (schemas or {"users": SCHEMA}).items():
+            (folder / f"{name}.schema.yml").write_text(text)
+            indexes += f'[[index]]\nname = "{name}"\nschema = "{name}.schema.yml"\n'
+        (folder / "flusso.toml").write_text(f'[source]\ntype = "postgres"\n{sink}\n{indexes}{extra}')
 
     def call(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
-            [*FLUSSO, *arguments],
+            [*self.command, *arguments],
             cwd=self.folder,
             env=self.env,
             capture_output=True,
@@ -48,7 +59,7 @@ class Deployment:
         """Start a command in a process group of its own."""
         with (self.folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [*FLUSSO, *arguments],
+                [*self.command, *arguments],
                 cwd=self.folder,
                 env=self.env,
                 stdout=log,

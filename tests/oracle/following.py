@@ -1,0 +1,287 @@
+"""flusso without Spark: its own capture, its own tasks and its own sink, driven by hand one batch at a time.
+
+What Spark would do stands here in a few lines: hand changes to tasks, collect reports, owe debts, confirm.
+All else is the code that runs in production. Between any two steps others may write (`meanwhile`), an attempt
+may be left behind and write when nobody expects it any more, and the whole may crash.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from fix_postgres import Database
+from flusso.builder.plan import IndexPlan, compile_index, watched_tables
+from flusso.builder.read import plan_ranges
+from flusso.capture import wire
+from flusso.capture.coverage import ensure_coverage
+from flusso.capture.slot import ensure_slot
+from flusso.capture.snapshot import await_settled
+from flusso.capture.stream import CaptureSpec, CaptureStream
+from flusso.capture.transactions import Position
+from flusso.catalog import TableName
+from flusso.change import WatchedTable
+from flusso.debt import Debt, Scope, join
+from flusso.document import DocumentId, Write, WriteReport, WriteResult, key_of
+from flusso.engine import tasks, work
+from flusso.engine.frames import ID_SCHEMA, changes_batch
+from flusso.engine.work import Destination, WorkSpec
+from flusso.lsn import Lsn
+from flusso.postgres.introspect import read_catalog
+from flusso.schema.model import Json, tables_of
+from flusso.schema.parse import parse_schema
+from flusso.sinks.base import Capabilities, IndexTarget, Sink
+from flusso.sinks.sqlite import SqliteSpec
+from oracle.world import World
+from waiting import wait_until
+
+MARK = WatchedTable(TableName("public", "oracle_mark"), ("id",))
+Meanwhile = Callable[[], None]
+_LATE: list[tuple[IndexTarget, Sequence[Write]]] = []
+"""What attempts that were left behind have still to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateSpec:
+    """A sink whose writes arrive later, as those of a task that everybody takes for dead."""
+
+    inner: SqliteSpec
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
+    @property
+    def shape(self) -> Mapping[str, Json]:
+        return self.inner.shape
+
+    def open(self) -> Sink:
+        return _LateSink()  # type: ignore[return-value]
+
+
+class _LateSink:
+    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+        _LATE.append((target, writes))
+        return WriteResult()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """One world, followed."""
+
+    database: Database
+    world: World
+    folder: Path
+    rng: random.Random
+    meanwhile: Meanwhile
+    debts: dict[str, tuple[Debt, ...]] = field(default_factory=dict)
+    _watched: tuple[WatchedTable, ...] = ()
+    _stream: CaptureStream = field(init=False)
+    _position: Position = field(init=False)
+    _plans: dict[str, IndexPlan] = field(default_factory=dict)
+    _targets: dict[str, IndexTarget] = field(default_factory=dict)
+    _marks: int = 0
+    _seen: int = 0
+
+    def begin(self) -> None:
+        """Publish, make the slot, wait for who is older, and start to read."""
+        schemas = {name: parse_schema(text, file=name) for name, text in self.world.schemas.items()}
+        tables = {table for schema in schemas.values() for table in tables_of(schema)}
+        self.database.execute("create table oracle_mark (id int primary key)")
+        with self.database.connect() as conn:
+            catalog = read_catalog(conn, tables)
+            self._plans = {name: compile_index(name, each, catalog) for name, each in schemas.items()}
+            required = [WatchedTable(table, ()) for table in sorted(tables)]
+            ensure_coverage(conn, "flusso", [*required, MARK], manage=True)
+            ensure_slot(conn, self._slot)
+            await_settled(conn, 60)
+        sink = self._sink.open()
+        for name, schema in schemas.items():
+            self._targets[name] = IndexTarget(name, "digest", 1)
+            sink.ensure(self._targets[name], schema)
+        sink.close()
+        self._watched = watched_tables(list(self._plans.values()))
+        self._start()
+
+    @property
+    def _slot(self) -> str:
+        return f"slot_{self.database.name}"
+
+    @property
+    def _sink(self) -> SqliteSpec:
+        return SqliteSpec("local", str(self.folder / "index.db"))
+
+    def _spec(self, sink: Any = None) -> WorkSpec:
+        return WorkSpec(
+            self.database.dsn,
+            self._plans,
+            self._watched,
+            {name: (Destination(sink or self._sink, each),) for name, each in self._targets.items()},
+            chunk=self.rng.choice((1, 3, 1000)),
+            overflow=self.rng.choice((2, 5000)),
+            lanes=1,
+        )
+
+    def _start(self) -> None:
+        self._stream = CaptureStream(
+            CaptureSpec(self.database.dsn, self._slot, "flusso", (*self._watched, MARK), piece_changes=5)
+        )
+        self._position = self._stream.start()
+
+    def stop(self) -> None:
+        """Let go of everything."""
+        self._stream.stop()
+        work.forget()
+        _LATE.clear()
+
+    def crash(self) -> None:
+        """Forget all that was not confirmed, and start again from the slot."""
+        self._stream.stop()
+        work.forget()
+        self._start()
+
+    def step(self) -> bool:
+        """Take one batch of what has arrived, if any, write it and confirm it."""
+        most = self.rng.choice((1, 4, 1000))
+        end = self._stream.available(self._position, max_changes=most, max_bytes=1 << 30)
+        pieces = [piece.payload for piece in self._stream.pieces(self._position, end)]
+        if end == self._position:
+            return False
+        self._position = end
+        if pieces:
+            self.write(pieces)
+        self._stream.confirm(end)
+        self._note_marks(pieces)
+        return True
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Write what the pieces touch; sometimes an attempt is left behind, and another one does it."""
+        if self.rng.random() < 0.3:
+            self._attempt(pieces, LateSpec(self._sink))
+            self.meanwhile()
+        for report in self._attempt(pieces):
+            if report.failure is not None:
+                raise report.failure
+            if report.owes is not None:
+                self._owe(report.index, *report.owes)
+
+    def _attempt(self, pieces: Sequence[bytes], sink: LateSpec | None = None) -> list[WriteReport]:
+        spec = self._spec(sink)
+        batches = [changes_batch(piece) for piece in pieces]
+        if self.rng.random() < 0.5:
+            reports = _reports(tasks.process_changes(spec), iter(batches))
+            if not any(report.is_overflow for report in reports):
+                return reports
+        found = list(tasks.resolve_changes(spec)(iter(batches)))
+        self.meanwhile()
+        return _reports(tasks.write_documents(spec), self._slowly(found))
+
+    def _slowly(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Hand ids on one by one, in any order, while others write."""
+        rows = list(dict.fromkeys((r["index_name"], tuple(r["key"])) for b in batches for r in b.to_pylist()))
+        self.rng.shuffle(rows)
+        for index, key in rows:
+            yield pa.record_batch([[index], [list(key)]], schema=ID_SCHEMA)
+            if self.rng.random() < 0.3:
+                self.meanwhile()
+
+    def seed(self) -> None:
+        """Build every document once, while others write."""
+        for name, plan in self._plans.items():
+            with self.database.connect() as conn:
+                ranges = plan_ranges(conn, plan, 0.01)
+            for each in ranges:
+                self.meanwhile()
+                run = tasks.write_ranges(self._spec(), [[each]], 1.0)
+                self._check(_turns(run, name))
+
+    def _check(self, reports: Sequence[WriteReport]) -> None:
+        for report in reports:
+            if report.failure is not None:
+                raise report.failure
+
+    def _owe(self, index: str, scope: Scope, why: str) -> None:
+        self.debts[index] = join(self.debts.get(index, ()), Debt(scope, (why,), Lsn(0)))
+
+    def pay(self) -> None:
+        """Build anew what is owed."""
+        for index in list(self.debts):
+            for debt in self.debts.pop(index):
+                self._pay(index, debt)
+
+    def _pay(self, index: str, debt: Debt) -> None:
+        if debt.scope is Scope.WHOLE:
+            with self.database.connect() as conn:
+                ranges = plan_ranges(conn, self._plans[index], 0.01)
+            self._check(_turns(tasks.write_ranges(self._spec(), [ranges], 600.0), index))
+        columns = len(self._plans[index].key)
+        held = [DocumentId(index, key_of(id_, columns)) for id_ in self.ids(index)]
+        for document in held:
+            self.meanwhile()
+            run = tasks.write_held(self._spec(), [[document]], only_gone=debt.scope is Scope.GONE)
+            self._check(_reports(run, iter([_number(0)])))
+
+    def ids(self, index: str) -> list[str]:
+        sink = work.sink(self._sink)
+        return list(sink.ids(self._targets[index]))
+
+    def release(self) -> None:
+        """Let what was left behind write at last."""
+        sink = work.sink(self._sink)
+        while _LATE:
+            target, writes = _LATE.pop(self.rng.randrange(len(_LATE)))
+            sink.write(target, writes, refresh=False)
+
+    def settle(self) -> None:
+        """Follow all that was written so far, and owe nothing."""
+        self._marks += 1
+        self.database.execute("insert into oracle_mark values (%s)", self._marks)
+
+        def has_come() -> bool:
+            if not self.step():
+                self._stream.wait(self._position, 0.2)
+            return self._seen >= self._marks
+
+        wait_until(has_come, what="the mark")
+        self.pay()
+        self.release()
+
+    def _note_marks(self, pieces: Sequence[bytes]) -> None:
+        for piece in pieces:
+            for change in wire.decode(piece):
+                if change.table == MARK.name and change.new is not None:
+                    self._seen = max(self._seen, int(change.new[0] or 0))
+
+    def documents(self) -> dict[str, dict[str, bytes]]:
+        """Give all that the sink holds."""
+        sink = work.sink(self._sink)
+        return {
+            name: {id_: each.body for id_, each in sink.read(target, list(sink.ids(target))).items()}
+            for name, target in self._targets.items()
+        }
+
+
+def _number(value: int) -> pa.RecordBatch:
+    return pa.record_batch([[value]], names=["id"])
+
+
+def _reports(run: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> list[WriteReport]:
+    return [pickle.loads(each) for batch in run(batches) for each in batch.column(0).to_pylist()]
+
+
+def _turns(run: Callable[[Any], Any], index: str) -> list[WriteReport]:
+    turns: list[Any] = _reports(run, iter([_number(0)]))
+    return [report for turn in turns for report in turn.reports]

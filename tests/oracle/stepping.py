@@ -1,0 +1,161 @@
+"""The first tier: many short histories, each step of it chosen by the seed.
+
+One thread takes all steps: of writers, whose transactions are open side by side, and of the follower. A
+writer that meets a lock gives up at once, because whoever holds it cannot go on meanwhile. So a seed that
+fails once fails again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from fix_postgres import Database
+from oracle.compare import Wrong, differences
+from oracle.following import Follower
+from oracle.histories import Transaction, random_rows, random_transaction
+from oracle.world import World
+
+_LOCK_TIMEOUT_MS = 5
+
+
+@dataclass(slots=True)
+class Writer:
+    """A connection with a transaction that goes on one step at a time."""
+
+    dsn: str
+    rng: random.Random
+    world: World
+    log: list[str]
+    number: int
+    _steps: Iterator[None] | None = None
+    _conn: psycopg.Connection[tuple[object, ...]] | None = None
+
+    def step(self) -> None:
+        """Begin, go on or end a transaction."""
+        if self._steps is None:
+            self._steps = self._run(random_transaction(self.rng, self.world.tables))
+        try:
+            next(self._steps)
+        except StopIteration:
+            self._steps = None
+        except psycopg.Error as error:
+            self._steps = None
+            self._tell(f"failed: {str(error).splitlines()[0]}")
+            self._open().rollback()
+
+    def finish(self) -> None:
+        """Go on to the end of the transaction."""
+        while self._steps is not None:
+            self.step()
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+
+    def _run(self, transaction: Transaction) -> Iterator[None]:
+        conn = self._open()
+        self._tell(f"begin {transaction.level}")
+        conn.execute(f"begin isolation level {transaction.level}")
+        is_exclusive = False
+        for statement in transaction.statements:
+            if not is_exclusive:
+                yield
+            self._tell(statement)
+            conn.execute(statement)
+            is_exclusive |= statement.startswith("truncate")  # nobody can read the table until it ends
+        if not is_exclusive:
+            yield
+        self._tell("commit" if transaction.is_kept else "rollback")
+        conn.execute("commit" if transaction.is_kept else "rollback")
+
+    def _open(self) -> psycopg.Connection[tuple[object, ...]]:
+        if self._conn is None:
+            settings = f"-c lock_timeout={_LOCK_TIMEOUT_MS} -c timezone=UTC"
+            self._conn = psycopg.connect(self.dsn, autocommit=True, options=settings)
+        return self._conn
+
+    def _tell(self, what: str) -> None:
+        self.log.append(f"{self.number}: {what}")
+
+
+@dataclass(slots=True)
+class History:
+    """One world from its first row to the comparison at its end."""
+
+    database: Database
+    world: World
+    folder: Path
+    steps: int = 80
+    writers: int = 3
+    log: list[str] = field(default_factory=list)
+
+    def run(self) -> int:
+        """Play it; raises `Wrong` when a document is not what it must be. Gives the number of documents."""
+        self.database.execute(self.world.ddl)
+        self._fill()
+        rng = self.world.rng("steps")
+        writers = [self._writer(number) for number in range(self.writers)]
+
+        def meanwhile() -> None:
+            for _ in range(rng.choice((0, 0, 1, 3))):
+                rng.choice(writers).step()
+
+        follower = Follower(self.database, self.world, self.folder, self.world.rng("follower"), meanwhile)
+        follower.begin()
+        try:
+            follower.seed()
+            for _ in range(self.steps):
+                self._step(rng, writers, follower)
+            for writer in writers:
+                writer.finish()
+            follower.settle()
+            for writer in writers:
+                writer.finish()
+            follower.meanwhile = lambda: None
+            follower.settle()
+            return self._compare(follower)
+        finally:
+            follower.stop()
+            for writer in writers:
+                writer.close()
+
+    def _step(self, rng: random.Random, writers: list[Writer], follower: Follower) -> None:
+        chance = rng.random()
+        if chance < 0.80:
+            rng.choice(writers).step()
+        elif chance < 0.95:
+            follower.step()
+        elif chance < 0.97:
+            follower.release()
+        elif chance < 0.99:
+            follower.pay()
+        else:
+            self.log.append("crash")
+            follower.crash()
+
+    def _writer(self, number: int) -> Writer:
+        rng = self.world.rng(f"writer {number}")
+        return Writer(self.database.dsn.text, rng, self.world, self.log, number)
+
+    def _fill(self) -> None:
+        rng = self.world.rng("rows")
+        with psycopg.connect(self.database.dsn.text, autocommit=True) as conn:
+            for statement in random_rows(rng, self.world.tables):
+                try:
+                    conn.execute(statement)
+                    self.log.append(statement)
+                except psycopg.Error:
+                    continue
+
+    def _compare(self, follower: Follower) -> int:
+        expected = self.world.expected(self.database.dsn.text)
+        wrong = differences(expected, follower.documents())
+        if wrong:
+            told = "\n".join(self.log)
+            raise Wrong(self.world, "the sink", wrong, told)
+        return sum(map(len, expected.values()))
