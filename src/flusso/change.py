@@ -62,3 +62,5 @@ class Change:
     commit_lsn: Lsn
     ordinal: int
     """Raw messages of the transaction up to and including this one."""
+    is_blind: bool = False
+    """Whether it is an update or a delete whose old row, as it was written to the WAL, lacks link columns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from flusso.debt import Scope
@@ -39,7 +40,7 @@ def id_text(key: Key) -> str:
     """
     if key[0] == _UNKNOWN:
         return key[1]
-    text = key[0] if len(key) == 1 else SEPARATOR.join(map(_escaped, key))
+    text = joined(key)
     if not text or text[0] == _MARK:
         text = _MARK + text
     if len(text) <= MAX_ID_BYTES // 4 or len(text.encode()) <= MAX_ID_BYTES:
@@ -70,6 +71,11 @@ def key_of(text: str, columns: int) -> Key:
 def is_hashed(key: Key) -> bool:
     """Tell a key of which only the hashed id is known."""
     return key[0] == _UNKNOWN
+
+
+def joined(key: Sequence[str]) -> str:
+    """Write a key as one text: two keys of as many columns never give the same."""
+    return key[0] if len(key) == 1 else SEPARATOR.join(map(_escaped, key))
 
 
 def _escaped(part: str) -> str:

@@ -5,12 +5,14 @@ What a follower holds after any change must be, byte for byte, what seeding from
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
-from flusso.builder.read import plan_ranges, read_documents, read_range
+from flusso.builder.read import Built, plan_ranges, read_documents, read_range
+from flusso.builder.references import find_references, tokens_of
 from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire
 from flusso.capture.coverage import ensure_coverage
@@ -31,7 +33,9 @@ Documents = dict[str, dict[str, bytes]]
 class Follower:
     """Some indexes of a database, kept in step."""
 
-    def __init__(self, database: Database, schemas: Mapping[str, str | IndexSchema]) -> None:
+    def __init__(
+        self, database: Database, schemas: Mapping[str, str | IndexSchema], *, keeps_references: bool = False
+    ) -> None:
         self._database = database
         database.execute("create table follower_mark (id int primary key)")
         parsed = {
@@ -42,6 +46,13 @@ class Follower:
         with database.connect() as conn:
             catalog = read_catalog(conn, tables)
             self.plans = [compile_index(name, schema, catalog) for name, schema in parsed.items()]
+            if keeps_references:
+                self.plans = [
+                    compile_index(
+                        plan.index, parsed[plan.index], catalog, find_references(plan.paths, catalog)
+                    )
+                    for plan in self.plans
+                ]
             required = [WatchedTable(table, ()) for table in sorted(tables)]
             ensure_coverage(conn, "flusso", [*required, _MARK], manage=True)
             slot = f"slot_{database.name}"
@@ -50,6 +61,7 @@ class Follower:
         self._stream = CaptureStream(CaptureSpec(database.dsn, slot, "flusso", (*self._watched, _MARK)))
         self._position = self._stream.start()
         self._marks = 0
+        self.tokens: dict[tuple[str, str], frozenset[str]] = {}
         self.documents = self.seed()
 
     def stop(self) -> None:
@@ -66,16 +78,19 @@ class Follower:
                 found[plan.index] = {
                     built.id: built.body for batch in batches for built in batch if built.body is not None
                 }
+                for built in (built for batch in batches for built in batch):
+                    self._refer(plan, built)
         return found
 
     def apply(self, sql: str) -> set[tuple[str, str]]:
         """Make a change, follow it, and name the documents that were built for it."""
-        self._database.execute(sql)
-        changes = self._read()
+        changes = self.read(sql)
         touched: dict[str, dict[Key, None]] = {plan.index: {} for plan in self.plans}
         with self._database.connect() as conn:
             for document in resolve(conn, self.plans, changes, self._watched):
                 touched[document.index][document.key] = None
+            for index, id_ in self._referring(changes):
+                touched[index][key_of(id_, len(self._plan(index).key))] = None
             truncated = {index for index, _, _ in find_owed(self.plans, changes)}
             for plan in self.plans:
                 if plan.index in truncated:
@@ -84,15 +99,32 @@ class Follower:
                 self._build(conn, plan, list(touched[plan.index]))
         return {(index, id_text(key)) for index, keys in touched.items() for key in keys}
 
+    def _plan(self, index: str) -> IndexPlan:
+        return next(plan for plan in self.plans if plan.index == index)
+
+    def _referring(self, changes: list[Change]) -> list[tuple[str, str]]:
+        """Look up what was built from the rows of blind changes."""
+        wanted = {plan.index: set(tokens_of(plan.references, changes, self._watched)) for plan in self.plans}
+        return [place for place, held in self.tokens.items() if not held.isdisjoint(wanted[place[0]])]
+
+    def _refer(self, plan: IndexPlan, built: Built) -> None:
+        if built.tokens is None:
+            self.tokens.pop((plan.index, built.id), None)
+        else:
+            self.tokens[plan.index, built.id] = frozenset(json.loads(built.tokens))
+
     def _build(self, conn: object, plan: IndexPlan, keys: list[Key]) -> None:
         for built in read_documents(conn, plan, keys):  # type: ignore[arg-type]
+            self._refer(plan, built)
             if built.body is None:
                 self.documents[plan.index].pop(built.id, None)
             else:
                 self.documents[plan.index][built.id] = built.body
 
-    def _read(self) -> list[Change]:
-        """Read on until the mark that follows what was done."""
+    def read(self, *transactions: str) -> list[Change]:
+        """Do something, and read on until the mark that follows it."""
+        for sql in transactions:
+            self._database.execute(sql)
         self._marks += 1
         self._database.execute("insert into follower_mark values (%s)", self._marks)
         found: list[Change] = []
@@ -110,9 +142,11 @@ class Follower:
 
 
 @contextmanager
-def following(database: Database, schemas: Mapping[str, str | IndexSchema]) -> Iterator[Follower]:
+def following(
+    database: Database, schemas: Mapping[str, str | IndexSchema], *, keeps_references: bool = False
+) -> Iterator[Follower]:
     """Follow a database until the end of the block."""
-    follower = Follower(database, schemas)
+    follower = Follower(database, schemas, keeps_references=keeps_references)
     try:
         yield follower
     finally:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from flusso.builder.keys import columns_of
+from flusso.builder.keys import columns_of, join_texts
 from flusso.builder.level import Level
 from flusso.catalog import Column
-from flusso.document import ESCAPE, SEPARATOR
-from flusso.postgres.identifiers import literal, quote
-from flusso.postgres.values import print_text, render
+from flusso.postgres.identifiers import quote
+from flusso.postgres.values import render
 from flusso.schema.model import Aggregate, AggregateKind, ScalarKind
 
 _SUMS = {"int2": "int8", "int4": "int8", "int8": "numeric"}
@@ -75,11 +74,14 @@ def _extreme(item: Aggregate, level: Level, rows: str) -> str:
     """Take the first in order: `min` and `max` exist for fewer types than can be ordered."""
     column, name = _number(item, level)
     value = render(column, name, item.value_type or ScalarKind.DOUBLE)
+    return f"(select {value}{rows}{first_in_order(item, level)})"
+
+
+def first_in_order(item: Aggregate, level: Level) -> str:
+    """Narrow the rows, whose conditions come before, to the one that `min` or `max` takes."""
+    _, name = _number(item, level)
     direction = " desc" if item.kind is AggregateKind.MAX else ""
-    return (
-        f"(select {value}{rows} and {name} is not null"
-        f"{level.line}order by {name}{direction}{level.line}limit 1)"
-    )
+    return f" and {name} is not null{level.line}order by {name}{direction}{level.line}limit 1"
 
 
 def _ids(item: Aggregate, level: Level, rows: str) -> str:
@@ -89,11 +91,5 @@ def _ids(item: Aggregate, level: Level, rows: str) -> str:
     if len(key) == 1:
         value = render(key[0], names[0], item.element_type or ScalarKind.KEYWORD)
     else:
-        parts = [_escaped(print_text(column, name)) for column, name in zip(key, names, strict=True)]
-        value = f" || {literal(SEPARATOR)} || ".join(parts)
+        value = join_texts(level.alias, key)
     return f"array(select {value}{rows}{level.line}order by {', '.join(names)})"
-
-
-def _escaped(text: str) -> str:
-    inner = f"replace({text}, {literal(ESCAPE).strip()}, {literal(ESCAPE * 2).strip()})"
-    return f"replace({inner}, {literal(SEPARATOR)}, {literal(ESCAPE + SEPARATOR).strip()})"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flusso.catalog import Column, Table
-from flusso.document import MIN_HASHED_BYTES
-from flusso.postgres.identifiers import quote
+from flusso.document import ESCAPE, MIN_HASHED_BYTES, SEPARATOR
+from flusso.postgres.identifiers import literal, quote
 from flusso.postgres.values import operator, print_text
 
 _INTEGERS = ("int2", "int4", "int8")
@@ -55,6 +55,17 @@ def match_keys(alias: str, columns: Sequence[Column]) -> str:
 def select_texts(alias: str, columns: Sequence[Column]) -> str:
     """List the columns as the WAL prints them."""
     return ", ".join(print_text(column, f"{alias}.{quote(column.name)}") for column in columns)
+
+
+def join_texts(alias: str, columns: Sequence[Column]) -> str:
+    """Give the columns as one text, as `document.joined` writes it."""
+    texts = [print_text(column, f"{alias}.{quote(column.name)}") for column in columns]
+    return texts[0] if len(texts) == 1 else f" || {literal(SEPARATOR)} || ".join(map(_escaped, texts))
+
+
+def _escaped(text: str) -> str:
+    inner = f"replace({text}, {literal(ESCAPE).strip()}, {literal(ESCAPE * 2).strip()})"
+    return f"replace({inner}, {literal(SEPARATOR)}, {literal(ESCAPE + SEPARATOR).strip()})"
 
 
 def convert_texts(sources: Sequence[Column], targets: Sequence[Column]) -> str | None:

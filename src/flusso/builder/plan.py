@@ -12,6 +12,7 @@ from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
 from flusso.builder.keys import columns_of, may_be_hashed, select_texts
 from flusso.builder.paths import Hop, Path, find_paths
+from flusso.builder.references import Reference, keep_fitting
 from flusso.builder.statement import Statement, documents_by_keys, documents_by_range
 from flusso.catalog import Catalog, TableName
 from flusso.change import WatchedTable
@@ -24,6 +25,7 @@ __all__ = [
     "Hop",
     "IndexPlan",
     "Path",
+    "Reference",
     "Statement",
     "compile_index",
     "find_problems",
@@ -51,26 +53,36 @@ class IndexPlan:
     """Every table that the documents read."""
     long_keys: Statement
     """The keys of the root rows whose id may be a hash, without operands."""
+    references: tuple[Reference, ...] = ()
+    """The places whose rows the statements give as tokens, in a last column."""
 
 
-def compile_index(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPlan:
-    """Compile a schema, or raise SchemaError with everything that does not fit the database."""
+def compile_index(
+    index: str, schema: IndexSchema, catalog: Catalog, references: Collection[Reference] = ()
+) -> IndexPlan:
+    """Compile a schema, or raise SchemaError with everything that does not fit the database.
+
+    Documents come with the tokens of those of the `references` that the schema has places for.
+    """
     problems = find_problems(index, schema, catalog)
     if problems:
         raise SchemaError.of(problems)
     whole = complete(schema, catalog)
     root = catalog.tables[whole.table]
     key = columns_of(root, whole.primary_key)
+    paths = find_paths(whole, catalog)
+    kept = keep_fitting(references, paths, catalog)
     all_keys = f"select {select_texts('t', key)}\nfrom {quote_table(root.name)} as t"
     return IndexPlan(
         index=index,
         root=whole.table,
         key=whole.primary_key,
-        by_keys=documents_by_keys(whole, catalog),
-        by_range=documents_by_range(whole, catalog),
-        paths=find_paths(whole, catalog),
+        by_keys=documents_by_keys(whole, catalog, kept),
+        by_range=documents_by_range(whole, catalog, kept),
+        paths=paths,
         reads=tables_of(whole),
         long_keys=Statement(f"{all_keys}\nwhere {may_be_hashed('t', key)}", ()),
+        references=kept,
     )
 
 
@@ -88,13 +100,16 @@ def watched_tables(plans: Collection[IndexPlan]) -> tuple[WatchedTable, ...]:
     """Name what capture must follow: each table with its primary key, then its link columns by name."""
     paths = {path.table: path for plan in plans for path in plan.paths}
     links: dict[TableName, set[str]] = {}
+    known: dict[TableName, set[str]] = {}
     for plan in plans:
         for path in plan.paths:
             links.setdefault(path.table, set()).update(path.columns)
+        for reference in plan.references:
+            known.setdefault(reference.table, set()).update(reference.key)
     return tuple(
         WatchedTable(
             table,
-            (*path.key, *sorted(links[table] - set(path.key))),
+            (*path.key, *sorted((links[table] | known.get(table, set())) - set(path.key))),
             path.partitions,
             tuple(sorted(links[table])),
             path.oid,

@@ -40,6 +40,8 @@ class Built:
 
     id: str
     body: bytes | None
+    tokens: bytes | None = None
+    """The rows that it was built from, as a JSON array of texts; None where no references are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def _read(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]
     cursor = psycopg.RawCursor(conn)
     _give_bytes(cursor)
     cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
-    return _built(cursor.fetchall())
+    return _built(cursor.fetchall(), plan)
 
 
 def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> list[Key]:
@@ -126,14 +128,14 @@ def read_range(
                 cursor.execute(sql.encode(), parameters, binary=True)
                 fetch = first
                 while rows := cursor.fetchmany(fetch):
-                    built = _built(rows)
+                    built = _built(rows, plan)
                     fetch = _next_fetch(built)
                     yield built
 
 
 def _next_fetch(built: Sequence[Built]) -> int:
     """Fit as many documents into a fetch as were found to make up a chunk: they may be large."""
-    size = sum(len(document.body or b"") for document in built) // len(built)
+    size = sum(len(document.body or b"") + len(document.tokens or b"") for document in built) // len(built)
     return max(1, min(_MAX_FETCH, _CHUNK_BYTES // max(1, size)))
 
 
@@ -142,5 +144,7 @@ def _give_bytes(cursor: psycopg.Cursor[Any] | psycopg.ServerCursor[Any]) -> None
     cursor.adapters.register_loader("json", ByteaBinaryLoader)
 
 
-def _built(rows: Sequence[tuple[Any, ...]]) -> list[Built]:
+def _built(rows: Sequence[tuple[Any, ...]], plan: IndexPlan) -> list[Built]:
+    if plan.references:
+        return [Built(id_text(row[:-2]), row[-2], row[-1]) for row in rows]
     return [Built(id_text(row[:-1]), row[-1]) for row in rows]

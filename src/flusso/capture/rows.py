@@ -99,6 +99,7 @@ class RowAssembler(Assembler):
             tuple(range(width)),
             tuple(place if column.is_key else -1 for place, column in enumerate(relation.columns)),
             tuple(range(width)),
+            False,
             shape_of(relation, table),
         )
 

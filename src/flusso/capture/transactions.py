@@ -24,7 +24,8 @@ from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
 Row: TypeAlias = tuple[TableName, str, Values | None, Values | None, int, int]
-"""A change before it becomes a `Change`: table, operation, old, new, commit LSN, ordinal."""
+"""A change before it becomes a `Change`: table, operation, old, new, commit LSN, ordinal. The operation of a
+blind one is written in capitals."""
 
 _NOWHERE = Lsn(0)
 _ROW_BYTES = 320
@@ -39,6 +40,7 @@ _OPERATIONS = {
     _UPDATE: Operation.UPDATE.value,
     _DELETE: Operation.DELETE.value,
 }
+_INSERTED = Operation.INSERT.value
 _TRUNCATE = Operation.TRUNCATE.value
 _UNREAD = Operation.UNREAD.value
 _begin = Struct(">BQqI")
@@ -113,6 +115,9 @@ class Plan:
     last_places: tuple[int, ...]
     """The same for the last tuple of a message: nobody needs to know where it ends, so not even the lengths
     of the columns after the last watched one are read."""
+    is_blind: bool
+    """Whether its old rows lack link columns. The relation message tells it as it was when the rows were
+    written, whatever the catalog says by now."""
 
 
 _NOTHING: tuple[Piece, ...] = ()
@@ -214,6 +219,8 @@ class Assembler:
         key = (plan.number, old, new)
         if key in self._seen:
             return ()
+        if plan.is_blind and operation != _INSERTED:
+            operation = operation.upper()
         rows, pieces = self._rows, _NOTHING
         size += self._bytes + _ROW_BYTES
         if rows and (size > self._piece_bytes or len(rows) >= self._piece_changes):
@@ -317,6 +324,7 @@ class Assembler:
             places,
             tuple(named.get(column.name, -1) if column.is_key else -1 for column in relation.columns),
             places[:until],
+            not set(table.links) <= {column.name for column in relation.columns if column.is_key},
         )
 
     def _find(self, relation: Relation) -> tuple[int, WatchedTable] | None:

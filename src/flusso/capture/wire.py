@@ -100,7 +100,9 @@ def _changes(batch: pa.RecordBatch) -> Iterator[Change]:
     names: dict[tuple[str, str], TableName] = {}
     for schema, name, operation, old, new, commit, ordinal in columns:
         table = names.setdefault((schema, name), TableName(schema, name))
-        yield Change(table, Operation(operation), _values(old), _values(new), Lsn(commit), ordinal)
+        kind = Operation(operation.lower())
+        is_blind = operation.isupper()
+        yield Change(table, kind, _values(old), _values(new), Lsn(commit), ordinal, is_blind)
 
 
 def _values(found: list[str | None] | None) -> Values | None:

@@ -1,0 +1,205 @@
+"""Under the default replica identity, with nothing altered in the database: the rows that a document was
+built from are kept as tokens, and what a row leaves is found by its token."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from declared import aggregate, belongs_to, count, has_many, many_to_many, root, scalar, table
+from follower import following
+from test_following import CHANGES, INDEXES, TABLES
+
+from fix_postgres import Database
+from flusso.builder.plan import IndexPlan, compile_index, watched_tables
+from flusso.builder.read import read_documents
+from flusso.builder.references import Reference, find_references, token_of, tokens_of
+from flusso.change import Operation
+from flusso.postgres.introspect import read_catalog
+from flusso.schema.model import (
+    AggregateKind,
+    ColumnFilter,
+    Direction,
+    FilterOp,
+    IndexSchema,
+    OrderBy,
+    ScalarKind,
+    Through,
+    tables_of,
+)
+
+pytestmark = pytest.mark.postgres
+
+AS_IT_COMES = "\n".join(line for line in TABLES.splitlines() if "replica identity" not in line)
+
+SHOP = """
+create table users (id int primary key, code text unique not null, name text);
+create table orders (id int primary key, user_id int, total numeric, placed date, open bool default true);
+create table items (id int primary key, order_id int, sku text);
+create table tags (id int primary key, label text);
+create table user_tags (id int primary key, user_id int, tag_id int);
+insert into users values (1, 'a', 'ada'), (2, 'b', 'bob');
+insert into orders values (10, 1, 5, '2024-01-01'), (11, 1, 9, '2024-01-02'), (12, 1, 9, '2024-01-03'),
+  (13, 2, 1, '2024-01-01');
+update orders set open = false where id = 12;
+insert into items values (100, 10, 'x'), (101, 11, 'y'), (102, 12, 'z'), (103, 13, 'x');
+insert into tags values (1, 'red'), (2, 'blue');
+insert into user_tags values (1, 1, 1), (2, 1, 2), (3, 1, 1);
+"""
+ORDERS = has_many("orders", "orders", ("user_id",), scalar("id", "integer"))
+JUNCTION = Through(table("user_tags"), ("user_id",), ("tag_id",))
+
+
+def referring(database: Database, schema: IndexSchema) -> IndexPlan:
+    with database.connect() as conn:
+        catalog = read_catalog(conn, tables_of(schema))
+    plan = compile_index("users", schema, catalog)
+    return compile_index("users", schema, catalog, find_references(plan.paths, catalog))
+
+
+def tokens(database: Database, plan: IndexPlan, key: str = "1") -> set[str]:
+    with database.connect() as conn:
+        (built,) = read_documents(conn, plan, [(key,)])
+    assert built.tokens is not None
+    return set(json.loads(built.tokens))
+
+
+def named(name: str, *keys: int | str) -> set[str]:
+    return {token_of(table(name), [str(key)]) for key in keys}
+
+
+def test_with_the_default_identity_every_change_leaves_the_documents_of_a_seed(database: Database) -> None:
+    database.execute(AS_IT_COMES)
+    with following(database, INDEXES, keeps_references=True) as follower:
+        for name, sql in CHANGES.items():
+            follower.apply(sql)
+            assert follower.documents == follower.seed(), f"after {name}"
+
+
+def test_only_places_whose_old_link_the_wal_lacks_keep_references(database18: Database) -> None:
+    database18.execute(SHOP)
+    country = belongs_to("first", "tags", ("id",), scalar("label"))
+    plan = referring(database18, root("users", scalar("name"), ORDERS, country))
+    assert plan.references == (Reference("orders", table("orders"), ("id",)),)
+    database18.execute("alter table orders replica identity full")
+    assert referring(database18, root("users", scalar("name"), ORDERS)).references == ()
+
+
+def test_a_document_has_a_token_for_each_row_it_contains_and_for_no_other(database18: Database) -> None:
+    """Filters and limits count, and what lies below rows that are left out is left out as well."""
+    database18.execute(SHOP)
+    items = has_many("items", "items", ("order_id",), scalar("sku"))
+    latest = has_many(
+        "latest",
+        "orders",
+        ("user_id",),
+        scalar("id", "integer"),
+        items,
+        filters=(ColumnFilter("open", FilterOp.EQ, (True,)),),
+        order_by=(OrderBy("placed", Direction.DESC),),
+        limit=1,
+    )
+    assert tokens(database18, referring(database18, root("users", latest))) == {
+        *named("orders", 11),
+        *named("items", 101),
+    }
+    whole = root("users", has_many("orders", "orders", ("user_id",), items))
+    assert tokens(database18, referring(database18, whole)) == {
+        *named("orders", 10, 11, 12),
+        *named("items", 100, 101, 102),
+    }
+
+
+def test_relations_over_one_table_share_their_tokens(database18: Database) -> None:
+    database18.execute(SHOP)
+    plan = referring(database18, root("users", ORDERS, count("many", "orders", ("user_id",))))
+    with database18.connect() as conn:
+        (built,) = read_documents(conn, plan, [("1",)])
+    assert len(json.loads(built.tokens or b"")) == 3
+
+
+def test_of_a_maximum_only_the_row_that_is_taken_has_a_token(database18: Database) -> None:
+    database18.execute(SHOP)
+    latest = aggregate(
+        "latest", AggregateKind.MAX, "orders", ("user_id",), column="placed", value_type=ScalarKind.DATE
+    )
+    plan = referring(database18, root("users", latest))
+    assert tokens(database18, plan) == named("orders", 12)
+
+
+def test_every_row_of_a_junction_with_a_key_of_its_own_has_a_token(database18: Database) -> None:
+    database18.execute(SHOP)
+    tags = many_to_many("tags", "tags", scalar("label"), through=JUNCTION)
+    once = aggregate("once", AggregateKind.COUNT, "tags", through=JUNCTION, is_distinct=True)
+    for schema in (root("users", tags), root("users", once)):
+        assert tokens(database18, referring(database18, schema)) == named("user_tags", 1, 2, 3)
+
+
+def test_what_is_referred_to_by_a_column_outside_the_identity_has_a_token(database18: Database) -> None:
+    database18.execute(SHOP + "alter table tags add owner text; update tags set owner = 'b';")
+    owner = belongs_to("owner", "users", ("owner",), scalar("name"), primary_key=("code",))
+    plan = referring(database18, root("tags", scalar("label"), owner))
+    assert tokens(database18, plan) == named("users", 2)
+
+
+def test_a_root_by_another_key_than_the_identity_has_its_own_token(database18: Database) -> None:
+    database18.execute(SHOP)
+    plan = referring(database18, root("users", scalar("name"), primary_key=("code",)))
+    assert tokens(database18, plan, "a") == named("users", 1)
+
+
+KEYS = {
+    "text": ("'plain'", "'a|b\\c\"''ü'", "repeat('ü', 101)", "repeat('x', 5000)"),
+    "numeric": ("1.50", "10 ^ 150"),
+    "boolean": ("true",),
+    "char(4)": ("'a'",),
+    "timestamptz": ("'2024-01-01 12:00+02'",),
+    "inet": ("'10.0.0.1'",),
+    "bytea": ("'\\x00ff'",),
+    "int[]": ("'{1,2}'",),
+}
+
+
+@pytest.mark.parametrize("type_", KEYS)
+def test_a_token_is_the_same_from_the_table_and_from_the_log(database18: Database, type_: str) -> None:
+    database18.execute(
+        "create table roots (id int primary key);"
+        f"create table rows (k {type_}, n int, root int, primary key (k, n));"
+        "insert into roots values (1);"
+        + "".join(f"insert into rows values ({value}, 1, 1);" for value in KEYS[type_])
+    )
+    schema = root(
+        "roots", has_many("rows", "rows", ("root",), scalar("n", "integer"), primary_key=("k", "n"))
+    )
+    with following(database18, {"roots": schema}, keeps_references=True) as follower:
+        before = follower.tokens["roots", "1"]
+        changes = follower.read("update rows set root = null; delete from rows")
+        plan = follower.plans[0]
+        for operation in (Operation.UPDATE, Operation.DELETE):
+            done = [change for change in changes if change.operation is operation]
+            assert set(tokens_of(plan.references, done, watched_tables([plan]))) == before
+    assert len(before) == len(KEYS[type_])
+
+
+def test_a_row_whose_key_changes_is_looked_up_by_the_key_it_had(database18: Database) -> None:
+    database18.execute(SHOP)
+    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+        changes = follower.read("update orders set id = 99, user_id = 2 where id = 10")
+        plan = follower.plans[0]
+        assert set(tokens_of(plan.references, changes, watched_tables([plan]))) == named("orders", 10)
+
+
+def test_a_change_that_shows_its_old_link_is_not_blind_whatever_comes_later(database18: Database) -> None:
+    """The log tells by which identity a row was written, the catalog only which it has now."""
+    database18.execute(SHOP)
+    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+        changes = follower.read(
+            "insert into orders values (20, 1); delete from orders where id = 10",
+            "alter table orders replica identity full",
+            "delete from orders where id = 11",
+            "update orders set total = 2 where id = 12",
+            "alter table orders replica identity default",
+            "update orders set total = 3 where id = 12",
+        )
+        told = [(change.operation.value, change.is_blind) for change in changes]
+    assert told == [("i", False), ("d", True), ("d", False), ("u", False), ("u", True)]
