@@ -92,6 +92,8 @@ class Write:
     id: str
     version: int
     body: bytes | None
+    tokens: bytes | None = None
+    """What to find it by when a row that it contains goes, as a JSON array of texts; None for nothing."""
 
 
 @dataclass(frozen=True, slots=True)

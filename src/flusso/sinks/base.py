@@ -38,6 +38,8 @@ class Capabilities:
     is_single_host: bool = False
     """Is a file of one machine: refuse a Spark master whose executors may be elsewhere."""
     can_search: bool = True
+    keeps_references: bool = True
+    """Finds documents by the tokens that they were written with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class IndexTarget:
     generation: int
     text_fields: tuple[str, ...] = ()
     """Names of the fields that full-text search covers, for sinks without a mapping."""
+    keeps_references: bool = False
+    """Whether documents are found by the tokens that they are written with; else those are passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +85,13 @@ class IndexState:
     """What must still be built anew: while there is any, the index is not exact."""
     serves: bool = False
     """Whether readers see this generation. Of a state that does not say: whether it is seeded."""
+    references: tuple[str, ...] = ()
+    """The places of which each of its documents has tokens."""
 
     @property
     def target(self) -> IndexTarget:
         """The generation itself, for whoever reads it."""
-        return IndexTarget(self.index, self.digest, self.generation)
+        return IndexTarget(self.index, self.digest, self.generation, keeps_references=bool(self.references))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +190,23 @@ class Sink(Protocol):
         All pages together have every document that was there when the first was asked for, except what was
         removed since; what was written since may be among them. A place stays good over a restart. Driver.
         """
+
+    def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
+        """Give the ids of all documents whose last write had any of the tokens.
+
+        Everything written before the call counts, refreshed or not. All of them, or `SinkUnavailable`; some
+        may come that are removed by now, or twice. A document and its tokens need not change at one moment,
+        but tokens are never newer than the document. Executors. Only for a target that keeps references.
+        """
+
+    def remember_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Keep tokens for a later look-up, durably before returning; each once. Executors."""
+
+    def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
+        """Give up to about so many of the tokens that are kept; none when there are none. Driver."""
+
+    def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Keep these no longer: they were looked up. Driver."""
 
     def count(self, target: IndexTarget) -> int:
         """Count the documents that a search can see."""

@@ -47,6 +47,7 @@ def state_from_json(text: str) -> IndexState:
     try:
         found = _known(IndexState, json.loads(text))
         found["debts"] = tuple(map(_debt, found.get("debts", ())))
+        found["references"] = tuple(found.get("references", ()))
         found.setdefault("serves", found.get("is_seeded", False))
         return IndexState(**found)
     except (ValueError, TypeError, AttributeError, KeyError) as error:

@@ -32,7 +32,7 @@ class StdoutSpec:
     @property
     def capabilities(self) -> Capabilities:
         """No memory, no search, driver only."""
-        return Capabilities(keeps_state=False, is_driver_side=True, can_search=False)
+        return Capabilities(keeps_state=False, is_driver_side=True, can_search=False, keeps_references=False)
 
     @property
     def shape(self) -> Mapping[str, Json]:
@@ -90,6 +90,20 @@ class StdoutSink:
     def page(self, target: IndexTarget, after: str, limit: int) -> Page:
         """Nothing is kept."""
         return Page((), "")
+
+    def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
+        """Nothing is kept."""
+        return iter(())
+
+    def remember_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Nothing is kept."""
+
+    def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
+        """Nothing is kept."""
+        return ()
+
+    def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Nothing is kept."""
 
     def count(self, target: IndexTarget) -> int:
         """Nothing is kept."""

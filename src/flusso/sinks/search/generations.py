@@ -52,6 +52,14 @@ class Names:
         """The alias that documents are written to."""
         return f"{self.concrete(target)}_WRITER"
 
+    def references(self, target: IndexTarget) -> str:
+        """The index of its references."""
+        return f"{self.concrete(target)}_refs"
+
+    def reference_writers(self, target: IndexTarget) -> str:
+        """The alias that references are written to."""
+        return f"{self.references(target)}_WRITER"
+
     def generation_of(self, index: str, name: str) -> int | None:
         """Tell which generation of the index a concrete name is, or None when it is not one of ours."""
         pattern = rf"{re.escape(self.readers(index))}_[0-9a-z]{{1,{_DIGEST_LENGTH}}}_(\d+)"
@@ -116,11 +124,12 @@ def publish_generation(server: Server, names: Names, target: IndexTarget, refres
 
 
 def drop_generation(server: Server, names: Names, target: IndexTarget) -> None:
-    """Delete the index of a generation, unless readers see it; that it is gone already is fine."""
+    """Delete the indexes of a generation, unless readers see it; that they are gone already is fine."""
     concrete = names.concrete(target)
     if concrete in _holders(server, names, target.index):
         raise SinkRefused(f'readers of index "{target.index}" see generation {target.generation}')
-    server.request("DELETE", f"/{concrete}", allow=(404,))
+    for name in (names.references(target), concrete):
+        server.request("DELETE", f"/{name}", allow=(404,))
 
 
 def _holders(server: Server, names: Names, index: str) -> list[str]:

@@ -86,6 +86,7 @@ class OpenSearchSpec:
             pipeline=self.pipeline,
             text_analysis=self.text_analysis,
             auto_subfields=self.auto_subfields,
+            preference="_primary",
         )
         return SearchSink(Server(OpenSearchClient(self), self.name, self.max_retries), settings)
 

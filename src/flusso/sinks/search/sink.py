@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -30,6 +30,14 @@ from flusso.sinks.search.generations import (
 from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
 from flusso.sinks.search.rawjson import elements, members
+from flusso.sinks.search.references import (
+    ensure_references,
+    find_due,
+    find_referring,
+    forget_due,
+    reference_writes,
+    remember_due,
+)
 from flusso.sinks.search.server import Server
 from flusso.sinks.state import state_from_json, state_key, state_to_json, states_of
 
@@ -56,6 +64,8 @@ class SearchSettings:
     pipeline: str | None
     text_analysis: str
     auto_subfields: bool
+    preference: str = ""
+    """Which copies of a shard look-ups go to, where a refresh does not reach all at once."""
 
 
 class SearchSink:
@@ -76,18 +86,41 @@ class SearchSink:
             auto_subfields=self._settings.auto_subfields,
         )
         ensure_generation(self._server, self._names, target, self._settings.index, mapping)
+        if target.keeps_references:
+            ensure_references(self._server, self._names, target, self._settings.index)
 
     def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
-        """Apply writes by bulk requests; the server compares versions."""
-        return deliver(
-            self._server,
-            target.index,
-            self._names.writers(target),
-            writes,
-            self._settings.limits,
-            refresh=refresh,
-            pipeline=self._settings.pipeline,
-        )
+        """Apply writes by bulk requests, documents before their tokens; the server compares versions."""
+        pipeline = self._settings.pipeline
+        result = self._deliver(target, self._names.writers(target), writes, refresh, pipeline)
+        if not target.keeps_references:
+            return result
+        # Of a refused document as well: what will let it be taken may be a change of a row that it contains.
+        tokens = reference_writes(writes)
+        kept = self._deliver(target, self._names.reference_writers(target), tokens, False, None)
+        return replace(result, refusals=result.refusals + kept.refusals)
+
+    def _deliver(
+        self, target: IndexTarget, alias: str, writes: Sequence[Write], refresh: bool, pipeline: str | None
+    ) -> WriteResult:
+        limits = self._settings.limits
+        return deliver(self._server, target.index, alias, writes, limits, refresh=refresh, pipeline=pipeline)
+
+    def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
+        """Look tokens up in the index of references."""
+        return find_referring(self._server, self._names.references(target), tokens, self._settings.preference)
+
+    def remember_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Keep tokens beside the references."""
+        remember_due(self._server, self._names.reference_writers(target), tokens)
+
+    def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
+        """Give some of the tokens that are kept."""
+        return find_due(self._server, self._names.references(target), self._settings.preference, limit)
+
+    def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Keep these no longer."""
+        forget_due(self._server, self._names.reference_writers(target), tokens)
 
     def refresh(self, target: IndexTarget) -> None:
         """Make everything written so far searchable."""

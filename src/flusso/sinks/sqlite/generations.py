@@ -6,6 +6,7 @@ import sqlite3
 
 from flusso.errors import SinkRefused
 from flusso.sinks.base import IndexTarget
+from flusso.sinks.sqlite.references import drop_references
 from flusso.sinks.state import state_key
 
 
@@ -25,6 +26,7 @@ def drop_generation(conn: sqlite3.Connection, target: IndexTarget) -> None:
         if conn.execute("select 1 from published where target = ?", (number,)).fetchone():
             raise SinkRefused(f'readers of index "{target.index}" see generation {target.generation}')
         conn.execute(f"drop table if exists search_{number}")
+        drop_references(conn, number)
         conn.execute("delete from documents where target = ?", (number,))
         conn.execute("delete from generations where target = ?", (number,))
     conn.execute("delete from states where name = ?", (state_key(target.index, target.generation),))

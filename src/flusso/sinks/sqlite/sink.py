@@ -21,6 +21,14 @@ from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, 
 from flusso.sinks.sqlite.file import open_file, transaction, translated
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
 from flusso.sinks.sqlite.generations import drop_generation, find_generation
+from flusso.sinks.sqlite.references import (
+    ensure_tables,
+    find_due,
+    forget_due,
+    page_of_documents,
+    remember_due,
+    write_tokens,
+)
 from flusso.sinks.state import state_key, state_to_json, states_of
 
 _BUSY_TIMEOUT_S = 30.0
@@ -81,6 +89,8 @@ class SqliteSink:
                 f"create virtual table if not exists search_{self._number(target)}"
                 f" using fts5(body, tokenize = '{TOKENIZER}')"
             )
+            if target.keeps_references:
+                ensure_tables(self._conn)
 
     def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
         """Apply what is not older than what is there, in one transaction; it can be searched at once."""
@@ -104,6 +114,10 @@ class SqliteSink:
                 seq = last if found is None else found.seq
                 rows.append((seq, number, write.id, write.version, write.body))
             self._store(number, rows, present, texts)
+            if target.keeps_references:
+                seqs = {row[2]: row[0] for row in rows}
+                tokens = ((seqs[write.id], write.tokens) for write in writes if write.id in seqs)
+                write_tokens(self._conn, number, tokens)
         written = sum(row[4] is not None for row in rows)
         return WriteResult(written, len(rows) - written, superseded, refusals, newest_conflict)
 
@@ -185,6 +199,30 @@ class SqliteSink:
                 (self._number(target), after, limit),
             ).fetchall()
         return Page(tuple(id_ for (id_,) in rows), rows[-1][0] if len(rows) == limit else "")
+
+    def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
+        """Look tokens up, page by page, so that no read holds the log back."""
+        after = 0
+        while tokens and after >= 0:
+            with translated(self._path):
+                page = page_of_documents(self._conn, self._number(target), tokens, after, _PAGE)
+            yield from (id_ for _, id_ in page)
+            after = page[-1][0] if len(page) == _PAGE else -1
+
+    def remember_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Keep tokens for a later look-up."""
+        with self._transaction():
+            remember_due(self._conn, self._number(target), tokens)
+
+    def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
+        """Give some of the tokens that are kept."""
+        with translated(self._path):
+            return find_due(self._conn, self._number(target), limit)
+
+    def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
+        """Keep these no longer."""
+        with self._transaction():
+            forget_due(self._conn, self._number(target), tokens)
 
     def count(self, target: IndexTarget) -> int:
         """Count the documents."""

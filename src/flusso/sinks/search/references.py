@@ -1,0 +1,171 @@
+"""References of documents in a search cluster: an index of their own beside each generation that keeps them.
+
+    {generation}_refs          the index: the tokens of each document, under its id and its version
+    {generation}_refs_WRITER   an alias, for writers, as the generation has one
+
+They are not a field of the document, because the server can keep a field out of `_source` only by writing all
+of it anew, and then `12.50` is `12.5` and a long number loses digits. Here nothing is kept but the terms.
+
+A document is written first and its tokens after it, so tokens are never newer than what they speak of: who
+is killed in between and begins again still finds the document by what it had. Tokens that are too old do no
+harm.
+
+The same index remembers tokens that must be looked up once more. Their ids begin with `~due-`, which no
+document's does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from flusso.document import Write
+from flusso.errors import SinkUnavailable
+from flusso.schema.model import Json
+from flusso.sinks.base import IndexTarget
+from flusso.sinks.search.generations import IndexSettings, Names, create_index
+from flusso.sinks.search.server import Answer, Server
+
+MAX_TERMS = 65_536
+"""Of one query, as `index.max_terms_count` has it."""
+MAX_HITS = 10_000
+"""Of one answer, as `index.max_result_window` has it."""
+_SCROLL_TIME = "2m"
+_DUE = "~due-"
+_NOTHING = (None, b"[]")
+
+
+def ensure_references(server: Server, names: Names, target: IndexTarget, settings: IndexSettings) -> None:
+    """Make the index of a generation's references, unless it is there. It is refreshed only for a look-up."""
+    term = {"type": "keyword", "doc_values": False, "norms": False}
+    body = {
+        "settings": {
+            "index.number_of_shards": settings.number_of_shards,
+            "index.number_of_replicas": settings.number_of_replicas,
+            "index.refresh_interval": "-1",
+            "index.hidden": True,
+        },
+        "mappings": {
+            "dynamic": "strict",
+            "_source": {"enabled": False},
+            "properties": {"tokens": term, "due": {"type": "boolean", "doc_values": False}},
+        },
+        "aliases": {names.reference_writers(target): {"is_hidden": True}},
+    }
+    create_index(server, names.references(target), body)
+
+
+def reference_writes(writes: Sequence[Write]) -> list[Write]:
+    """Turn writes of documents into those of their tokens; one without any is a removal."""
+    return [
+        Write(
+            write.id,
+            write.version,
+            None if write.tokens in _NOTHING else b'{"tokens":' + (write.tokens or b"[]") + b"}",
+        )
+        for write in writes
+    ]
+
+
+def find_referring(server: Server, name: str, tokens: Sequence[str], preference: str) -> Iterator[str]:
+    """Give the ids of all documents that have any of the tokens, whatever was written before."""
+    if not tokens:
+        return
+    _refresh(server, name)
+    for at in range(0, len(tokens), MAX_TERMS):
+        wanted: Json = {"terms": {"tokens": list(tokens[at : at + MAX_TERMS])}}
+        yield from _ids(server, name, wanted, preference)
+
+
+def remember_due(server: Server, alias: str, tokens: Sequence[str]) -> None:
+    """Keep tokens for a later look-up."""
+    _bulk(server, alias, [("index", token) for token in tokens])
+
+
+def find_due(server: Server, name: str, preference: str, limit: int) -> list[str]:
+    """Give up to so many of the tokens that are kept."""
+    _refresh(server, name)
+    size = min(limit, MAX_HITS)
+    found = _search(server, name, {"term": {"due": True}}, preference, {}, size)
+    return [str(hit["_id"]).removeprefix(_DUE) for hit in found["hits"]["hits"]]
+
+
+def forget_due(server: Server, alias: str, tokens: Sequence[str]) -> None:
+    """Keep these no longer."""
+    _bulk(server, alias, [("delete", token) for token in tokens])
+
+
+def _refresh(server: Server, name: str) -> None:
+    """Let a search see all that was written; costs nothing when nothing was."""
+    server.retrying(lambda _: _whole(server, server.once("POST", f"/{name}/_refresh")))
+
+
+def _ids(server: Server, name: str, query: Json, preference: str) -> Iterator[str]:
+    """Ask once; only what does not fit into one answer is gone through page by page, as it was at once."""
+    page = _search(server, name, query, preference, {})
+    if page["hits"]["total"]["value"] <= MAX_HITS:
+        yield from _ids_of(page)
+        return
+    page = _search(server, name, query, preference, {"scroll": _SCROLL_TIME})
+    total, found = page["hits"]["total"]["value"], 0
+    try:
+        while page["hits"]["hits"]:
+            found += len(page["hits"]["hits"])
+            yield from _ids_of(page)
+            following = {"scroll": _SCROLL_TIME, "scroll_id": page["_scroll_id"]}
+            page = _whole(server, server.request("POST", "/_search/scroll", following)).json
+    finally:
+        server.request("DELETE", "/_search/scroll", {"scroll_id": page["_scroll_id"]}, allow=(404,))
+    if found != total:
+        raise _partial(server)
+
+
+def _search(
+    server: Server, name: str, query: Json, preference: str, params: dict[str, str], size: int = MAX_HITS
+) -> dict[str, Any]:
+    body = {
+        "query": {"bool": {"filter": query}},
+        "size": size,
+        "sort": ["_doc"],
+        "_source": False,
+        "track_total_hits": True,
+    }
+    params = params | {"allow_partial_search_results": "false"}
+    params |= {"preference": preference} if preference else {}
+    path = f"/{name}/_search"
+    answer = server.retrying(lambda _: _whole(server, server.once("POST", path, body, params=params)))
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def _whole(server: Server, answer: Answer) -> Answer:
+    """Refuse an answer that not every shard took part in: what it lacks would go stale unseen."""
+    found = answer.json
+    shards = found.get("_shards", {})
+    if shards.get("failed", 1) or found.get("timed_out"):
+        raise _partial(server)
+    return answer
+
+
+def _partial(server: Server) -> SinkUnavailable:
+    return SinkUnavailable(f'sink "{server.sink}" did not answer for all of its shards')
+
+
+def _ids_of(page: dict[str, Any]) -> Iterator[str]:
+    return (str(hit["_id"]) for hit in page["hits"]["hits"])
+
+
+def _bulk(server: Server, alias: str, actions: Sequence[tuple[str, str]]) -> None:
+    if not actions:
+        return
+    lines: list[str] = []
+    for action, token in actions:
+        lines.append(json.dumps({action: {"_id": f"{_DUE}{token}"}}))
+        lines += ['{"due":true}'] if action == "index" else []
+    body = "".join(f"{line}\n" for line in lines).encode()
+    answer = server.request("POST", f"/{alias}/_bulk", body)
+    items = answer.json.get("items", ())
+    failed = [item for each in items for item in each.values() if "error" in item]
+    if failed or len(items) != len(actions):
+        raise SinkUnavailable(f'sink "{server.sink}" did not take all tokens that are due')
