@@ -154,10 +154,10 @@ def expected_documents(database: Database) -> dict[str, dict[str, Any]]:
     orders: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     for id_, user, total, status in reversed(rows["orders"]):
         orders[user].append({"id": id_, "total": total, "status": status, "items": items[id_]})
-    tagged: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    tagged: dict[Any, list[Any]] = defaultdict(list)
     for user, tag in rows["user_tags"]:
         if tag in tags:
-            tagged[user].append({"name": tags[tag]})
+            tagged[user].append(tag)
     return {
         str(id_): {
             "id": id_,
@@ -167,10 +167,10 @@ def expected_documents(database: Database) -> dict[str, dict[str, Any]]:
             "spent": _sum(order["total"] for order in orders[id_] if order["status"] == "paid"),
             "meanTotal": _mean([order["total"] for order in orders[id_]]),
             "newestOrder": max((order["id"] for order in orders[id_]), default=None),
-            "tagIds": [tag for user, tag in rows["user_tags"] if user == id_ and tag in tags],
+            "tagIds": tagged[id_],
             "source": {"name": "market", "version": 1},
             "orders": orders[id_],
-            "tags": tagged[id_],
+            "tags": [{"name": tags[tag]} for tag in tagged[id_]],
         }
         for id_, name, email, deleted in rows["users"]
         if deleted is None
