@@ -6,8 +6,10 @@ What a follower holds after any change must be, byte for byte, what seeding from
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+
+import psycopg
 
 from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
@@ -36,7 +38,6 @@ class Follower:
     def __init__(
         self, database: Database, schemas: Mapping[str, str | IndexSchema], *, keeps_references: bool = False
     ) -> None:
-        self._database = database
         database.execute("create table follower_mark (id int primary key)")
         parsed = {
             name: parse_schema(schema, file=name) if isinstance(schema, str) else schema
@@ -57,46 +58,50 @@ class Follower:
             ensure_coverage(conn, "flusso", [*required, _MARK], manage=True)
             slot = f"slot_{database.name}"
             ensure_slot(conn, slot)
-        self._watched = watched_tables(self.plans)
-        self._stream = CaptureStream(CaptureSpec(database.dsn, slot, "flusso", (*self._watched, _MARK)))
+        self.watched = watched_tables(self.plans)
+        self._stream = CaptureStream(CaptureSpec(database.dsn, slot, "flusso", (*self.watched, _MARK)))
         self._position = self._stream.start()
+        self.conn = database.connect()
+        # Statements of one call are one transaction, though each ends by itself.
+        self._writer = psycopg.connect(database.dsn.text, autocommit=True)
         self._marks = 0
         self.tokens: dict[tuple[str, str], frozenset[str]] = {}
         self.documents = self.seed()
 
     def stop(self) -> None:
         self._stream.stop()
+        self.conn.close()
+        self._writer.close()
 
-    def seed(self) -> Documents:
-        """Read every document anew, as a seed does."""
+    def seed(self, indexes: Collection[str] | None = None) -> Documents:
+        """Read every document anew, as a seed does, of all indexes or of some."""
         found: Documents = {}
-        with self._database.connect() as conn:
-            for plan in self.plans:
-                batches = [
-                    batch for part in plan_ranges(conn, plan, 1) for batch in read_range(conn, plan, part)
-                ]
-                found[plan.index] = {
-                    built.id: built.body for batch in batches for built in batch if built.body is not None
-                }
-                for built in (built for batch in batches for built in batch):
-                    self._refer(plan, built)
+        conn = self.conn
+        for plan in self.plans:
+            if indexes is not None and plan.index not in indexes:
+                continue
+            batches = [batch for part in plan_ranges(conn, plan, 1) for batch in read_range(conn, plan, part)]
+            found[plan.index] = {
+                built.id: built.body for batch in batches for built in batch if built.body is not None
+            }
+            for built in (built for batch in batches for built in batch):
+                self._refer(plan, built)
         return found
 
     def apply(self, sql: str) -> set[tuple[str, str]]:
         """Make a change, follow it, and name the documents that were built for it."""
         changes = self.read(sql)
         touched: dict[str, dict[Key, None]] = {plan.index: {} for plan in self.plans}
-        with self._database.connect() as conn:
-            for document in resolve(conn, self.plans, changes, self._watched):
-                touched[document.index][document.key] = None
-            for index, id_ in self._referring(changes):
-                touched[index][key_of(id_, len(self._plan(index).key))] = None
-            truncated = {index for index, _, _ in find_owed(self.plans, changes)}
-            for plan in self.plans:
-                if plan.index in truncated:
-                    known = (key_of(id_, len(plan.key)) for id_ in self.documents[plan.index])
-                    touched[plan.index].update(dict.fromkeys(known))
-                self._build(conn, plan, list(touched[plan.index]))
+        for document in resolve(self.conn, self.plans, changes, self.watched):
+            touched[document.index][document.key] = None
+        for index, id_ in self._referring(changes):
+            touched[index][key_of(id_, len(self._plan(index).key))] = None
+        truncated = {index for index, _, _ in find_owed(self.plans, changes)}
+        for plan in self.plans:
+            if plan.index in truncated:
+                known = (key_of(id_, len(plan.key)) for id_ in self.documents[plan.index])
+                touched[plan.index].update(dict.fromkeys(known))
+            self._build(plan, list(touched[plan.index]))
         return {(index, id_text(key)) for index, keys in touched.items() for key in keys}
 
     def _plan(self, index: str) -> IndexPlan:
@@ -104,7 +109,7 @@ class Follower:
 
     def _referring(self, changes: list[Change]) -> list[tuple[str, str]]:
         """Look up what was built from the rows of blind changes."""
-        wanted = {plan.index: set(tokens_of(plan.references, changes, self._watched)) for plan in self.plans}
+        wanted = {plan.index: set(tokens_of(plan.references, changes, self.watched)) for plan in self.plans}
         return [place for place, held in self.tokens.items() if not held.isdisjoint(wanted[place[0]])]
 
     def _refer(self, plan: IndexPlan, built: Built) -> None:
@@ -113,20 +118,22 @@ class Follower:
         else:
             self.tokens[plan.index, built.id] = frozenset(json.loads(built.tokens))
 
-    def _build(self, conn: object, plan: IndexPlan, keys: list[Key]) -> None:
-        for built in read_documents(conn, plan, keys):  # type: ignore[arg-type]
+    def _build(self, plan: IndexPlan, keys: list[Key]) -> None:
+        for built in read_documents(self.conn, plan, keys):
             self._refer(plan, built)
             if built.body is None:
                 self.documents[plan.index].pop(built.id, None)
             else:
                 self.documents[plan.index][built.id] = built.body
 
-    def read(self, *transactions: str) -> list[Change]:
-        """Do something, and read on until the mark that follows it."""
+    def read(self, *transactions: str, after: str | None = None) -> list[Change]:
+        """Do something, and read on until the mark that follows it; what is done before is left out."""
+        if after is not None:
+            self._writer.execute(after)
+            self._mark()
         for sql in transactions:
-            self._database.execute(sql)
-        self._marks += 1
-        self._database.execute("insert into follower_mark values (%s)", self._marks)
+            self._writer.execute(sql)
+        last = self._mark()
         found: list[Change] = []
 
         def has_come() -> bool:
@@ -135,10 +142,16 @@ class Follower:
             for piece in self._stream.pieces(self._position, end):
                 found.extend(wire.decode(piece.payload))
             self._position = end
-            return any(change.table == _MARK.name for change in found)
+            return any(change.new == (last,) for change in found if change.table == _MARK.name)
 
         wait_until(has_come, what="the mark")
-        return [change for change in found if change.table != _MARK.name]
+        marks = [n for n, change in enumerate(found) if change.table == _MARK.name]
+        return found[marks[-2] + 1 if after is not None else 0 : marks[-1]]
+
+    def _mark(self) -> str:
+        self._marks += 1
+        self._writer.execute(f"insert into follower_mark values ({self._marks})")
+        return str(self._marks)
 
 
 @contextmanager

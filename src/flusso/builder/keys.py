@@ -13,9 +13,8 @@ from flusso.document import ESCAPE, MIN_HASHED_BYTES, SEPARATOR
 from flusso.postgres.identifiers import literal, quote
 from flusso.postgres.values import operator, print_text
 
-_INTEGERS = ("int2", "int4", "int8")
+_BITS = {"int2": 16, "int4": 32, "int8": 64}
 _FRACTIONS = ("numeric", "float4", "float8")
-_LEAST, _GREATEST = "-9223372036854775808", "9223372036854775807"
 
 
 def key_arrays(keys: Sequence[Sequence[str]]) -> list[str]:
@@ -86,10 +85,24 @@ def _convert(text: str, source: Column, target: Column) -> str:
         return text
     if source.base == "bpchar" and target.base != "bpchar":
         return f"rtrim({text}, ' ')"  # as Postgres compares them: blanks at the end are padding
-    if source.base in _FRACTIONS and target.base in _INTEGERS:
+    if source.base in _FRACTIONS and target.base in _BITS:
         number = f"{text}::numeric"
-        return f"case when {number} between {_LEAST} and {_GREATEST} then {number}::int8::text end"
+        limit = 2 ** (_BITS[target.base] - 1)
+        is_one = f"{number} between {-limit} and {limit - 1} and {number} = trunc({number})"
+        return f"case when {is_one} then {number}::int8::text end"
     return text
+
+
+def find_limits(sources: Sequence[Column], targets: Sequence[Column]) -> tuple[int, ...] | None:
+    """Give for each target column the first whole number too large for it, where the source holds larger
+    ones, and 0 where it does not; None when no column needs it."""
+    limits = tuple(
+        2 ** (_BITS[target.base] - 1)
+        if not source.is_array and _BITS.get(source.base, 0) > _BITS.get(target.base, 64)
+        else 0
+        for source, target in zip(sources, targets, strict=True)
+    )
+    return limits if any(limits) else None
 
 
 def may_be_hashed(alias: str, columns: Sequence[Column]) -> str:

@@ -12,10 +12,11 @@ its own, from its own old link.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from flusso.builder.keys import columns_of, convert_texts, match_keys, select_texts
+from flusso.builder.keys import columns_of, convert_texts, find_limits, match_keys, select_texts
 from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.postgres.identifiers import quote_table
 from flusso.schema.model import Aggregate, Columns, Field, Group, IndexSchema, Join, JoinKind
@@ -29,13 +30,30 @@ class Hop:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Leaves out numbers that the next columns cannot hold: nothing there equals them, and asking for them
+    would be an error."""
+
+    limits: tuple[int, ...]
+    """For each column the first number that is too large; 0 where there is none."""
+
+    def fits(self, key: Sequence[str]) -> bool:
+        """Whether every column can hold its value."""
+        pairs = zip(key, self.limits, strict=True)
+        return all(not limit or -limit <= int(value) < limit for value, limit in pairs)
+
+
+Step: TypeAlias = Hop | Limits
+
+
+@dataclass(frozen=True, slots=True)
 class Path:
     """One way from a table to the root."""
 
     table: TableName
     columns: Columns
     """Columns of the changed row that begin it."""
-    hops: tuple[Hop, ...]
+    hops: tuple[Step, ...]
     field: str
     """Dotted name of the place, empty for the root."""
     key: Columns = ()
@@ -54,7 +72,7 @@ class _Level:
 
     table: Table
     key: Columns
-    hops: tuple[Hop, ...]
+    hops: tuple[Step, ...]
     field: str = ""
 
 
@@ -96,13 +114,14 @@ def _into(item: Join | Aggregate, parent: _Level, catalog: Catalog) -> Iterator[
         yield from _below(item.fields, _Level(table, item.primary_key, hops, field), catalog)
 
 
-def _convert(source: tuple[Table, Columns], target: tuple[Table, Columns]) -> tuple[Hop, ...]:
-    """Give the step between columns that are compared but print the same value differently; mostly none."""
-    sql = convert_texts(columns_of(*source), columns_of(*target))
-    return () if sql is None else (Hop(sql),)
+def _convert(source: tuple[Table, Columns], target: tuple[Table, Columns]) -> tuple[Step, ...]:
+    """Give the step between columns that are compared but do not hold or print the same; mostly none."""
+    columns = columns_of(*source), columns_of(*target)
+    sql, limits = convert_texts(*columns), find_limits(*columns)
+    return (*((Limits(limits),) if limits else ()), *((Hop(sql),) if sql else ()))
 
 
-def _path(table: Table, columns: Columns, hops: tuple[Hop, ...], field: str) -> Path:
+def _path(table: Table, columns: Columns, hops: tuple[Step, ...], field: str) -> Path:
     key = table.primary_key
     reread = _hop(table, key, columns) if key else None
     held = tuple(partition.name for partition in table.partitions)

@@ -15,7 +15,7 @@ import psycopg
 
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
-from flusso.builder.paths import Hop, Path
+from flusso.builder.paths import Hop, Limits, Path
 from flusso.builder.plan import IndexPlan, is_root_alone
 from flusso.catalog import TableName
 from flusso.change import UNCHANGED, Change, Operation, Values, WatchedTable
@@ -94,8 +94,8 @@ def _follow(
         key_at = [positions[name] for name in path.key]
         rows = dict.fromkeys(tuple(change.new[n] for n in key_at) for change in unread if change.new)
         keys = itertools.chain(keys, _hop(conn, path.reread, _known(rows), path))
-    for hop in path.hops:
-        keys = _hop(conn, hop, keys, path)
+    for step in path.hops:
+        keys = filter(step.fits, keys) if isinstance(step, Limits) else _hop(conn, step, keys, path)
     return keys
 
 
