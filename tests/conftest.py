@@ -2,7 +2,7 @@
 
 import pytest
 
-pytest_plugins = ["fix_postgres", "fix_opensearch", "fix_spark", "fix_standby", "fix_figures", "fix_stage"]
+pytest_plugins = ["fix_postgres", "fix_search", "fix_spark", "fix_standby", "fix_figures", "fix_stage"]
 
 
 @pytest.hookimpl(tryfirst=True)

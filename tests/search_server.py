@@ -1,9 +1,9 @@
-"""A real OpenSearch of our own for tests and bench: fetched once by Maven, thrown away after use.
+"""A real search server of our own for tests and bench: fetched once by Maven, thrown away after use.
 
-The smallest distribution there is (the one for integration tests) plus the two modules that the mapping
-needs. Files that were fetched stay in a cache outside the checkout; the server itself lives in a temporary
-folder. It refuses to run as root, so as root it runs as an ordinary user, for whom everything is unpacked
-where that user can read it. The process dies with whoever started it, even by `kill -9`.
+The smallest distributions there are (those for integration tests); OpenSearch plus the two modules that the
+mapping needs. Files that were fetched stay in a cache outside the checkout; the server itself lives in a
+temporary folder. It refuses to run as root, so as root it runs as an ordinary user, for whom everything is
+unpacked where that user can read it. The process dies with whoever started it, even by `kill -9`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,10 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-VERSION = "3.4.0"
-_DISTRIBUTION = f"org.opensearch.distribution.integ-test-zip:opensearch:{VERSION}:zip"
-_MODULES = {
-    "analysis-common": "org.opensearch.analysis.common.CommonAnalysisModulePlugin",
-    "mapper-extras-client": "org.opensearch.index.mapper.MapperExtrasModulePlugin",
-}
 _ORDINARY_USERS = ("postgres", "nobody")
 _MIN_JAVA = 21
 _START_DEADLINE_S = 120.0
@@ -41,6 +36,42 @@ _PR_SET_PDEATHSIG = 1
 
 class NoServer(Exception):
     """What is needed to fetch or run a server is not on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A kind of server, where its parts come from, and what it is told."""
+
+    name: str
+    title: str
+    version: str
+    artifact: str
+    java_variable: str
+    settings: Mapping[str, str]
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """By the name of each module to add its class."""
+
+
+OPENSEARCH = Distribution(
+    "opensearch",
+    "OpenSearch",
+    "3.4.0",
+    "org.opensearch.distribution.integ-test-zip:opensearch:3.4.0:zip",
+    "OPENSEARCH_JAVA_HOME",
+    {},
+    {
+        "analysis-common": "org.opensearch.analysis.common.CommonAnalysisModulePlugin",
+        "mapper-extras-client": "org.opensearch.index.mapper.MapperExtrasModulePlugin",
+    },
+)
+ELASTICSEARCH = Distribution(
+    "elasticsearch",
+    "Elasticsearch",
+    "9.1.0",
+    "org.elasticsearch.distribution.integ-test-zip:elasticsearch:9.1.0:zip",
+    "ES_JAVA_HOME",
+    {"xpack.security.enabled": "false", "xpack.security.enrollment.enabled": "false"},
+)
 
 
 @dataclass(slots=True)
@@ -63,42 +94,45 @@ class SearchServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_server(*, heap: str = "1g", modules: tuple[str, ...] = tuple(_MODULES)) -> SearchServer:
+def start_server(
+    kind: Distribution = OPENSEARCH, *, heap: str = "1g", modules: tuple[str, ...] | None = None
+) -> SearchServer:
     """Fetch what is missing, start a server and wait until it answers."""
-    java, files = find_java(), fetch()
+    java, files = find_java(kind), fetch(kind)
     user = _ordinary_user()
     folder = Path(tempfile.mkdtemp(prefix="flusso-search-"))
     try:
-        home = _unpack(files, folder, modules)
+        home = _unpack(kind, files, folder, tuple(kind.modules) if modules is None else modules)
         port = _free_port()
-        _configure(home, folder, port, heap)
+        _configure(kind, home, folder, port, heap)
         java = _reachable(java, folder, user)
         _give(folder, user)
-        server = SearchServer(f"http://127.0.0.1:{port}", folder, _launch(home, java, user))
+        server = SearchServer(f"http://127.0.0.1:{port}", folder, _launch(kind, home, java, user))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     try:
-        _wait(server)
+        _wait(kind, server)
     except BaseException:
         server.stop()
         raise
     return server
 
 
-def fetch() -> Path:
+def fetch(kind: Distribution) -> Path:
     """Have Maven put the distribution and its modules into the cache; give the folder they are in."""
     cache = Path(os.environ.get("FLUSSO_CACHE") or Path.home() / ".cache" / "flusso")
-    done = cache / f"opensearch-{VERSION}"
+    done = cache / f"{kind.name}-{kind.version}"
     if done.is_dir():
         return done
     maven = shutil.which("mvn")
     if maven is None:
-        raise NoServer("Maven is not installed, so OpenSearch cannot be fetched")
+        raise NoServer(f"Maven is not installed, so {kind.title} cannot be fetched")
     cache.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix="fetch-", dir=cache))
     try:
-        for artifact in (_DISTRIBUTION, *(f"org.opensearch.plugin:{name}:{VERSION}" for name in _MODULES)):
+        modules = (f"org.opensearch.plugin:{name}:{kind.version}" for name in kind.modules)
+        for artifact in (kind.artifact, *modules):
             maven_copy(maven, artifact, partial)
         with contextlib.suppress(OSError):  # another process was faster: its copy is as good
             partial.rename(done)
@@ -107,10 +141,10 @@ def fetch() -> Path:
     return done
 
 
-def find_java() -> Path:
+def find_java(kind: Distribution) -> Path:
     """Find a Java home that is new enough and whole."""
     candidates = [
-        Path(os.environ[name]) for name in ("OPENSEARCH_JAVA_HOME", "JAVA_HOME") if os.environ.get(name)
+        Path(os.environ[name]) for name in (kind.java_variable, "JAVA_HOME") if os.environ.get(name)
     ]
     candidates += sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
     with contextlib.suppress(ImportError):
@@ -121,7 +155,7 @@ def find_java() -> Path:
         if _is_fit(home):
             return home
     raise NoServer(
-        f"no full Java {_MIN_JAVA} or newer was found for OpenSearch (a trimmed one is not enough)"
+        f"no full Java {_MIN_JAVA} or newer was found for {kind.title} (a trimmed one is not enough)"
     )
 
 
@@ -142,28 +176,29 @@ def maven_copy(maven: str, artifact: str, folder: Path) -> None:
         raise NoServer(f"Maven could not fetch {artifact}: {done.stdout[-300:]}")
 
 
-def _unpack(files: Path, folder: Path, modules: tuple[str, ...]) -> Path:
-    with zipfile.ZipFile(files / f"opensearch-{VERSION}.zip") as archive:
+def _unpack(kind: Distribution, files: Path, folder: Path, modules: tuple[str, ...]) -> Path:
+    with zipfile.ZipFile(files / f"{kind.name}-{kind.version}.zip") as archive:
         archive.extractall(folder)
-    home = folder / f"opensearch-{VERSION}"
-    for script in (home / "bin").iterdir():
-        script.chmod(0o755)
+    home = folder / f"{kind.name}-{kind.version}"
+    for scripts in (home / "bin", *home.glob("lib/tools/*/bin")):
+        for script in scripts.iterdir():
+            script.chmod(0o755)
     for name in modules:
         module = home / "modules" / name
         module.mkdir(parents=True)
-        shutil.copy(files / f"{name}-{VERSION}.jar", module)
-        (module / "plugin-descriptor.properties").write_text(_descriptor(name))
+        shutil.copy(files / f"{name}-{kind.version}.jar", module)
+        (module / "plugin-descriptor.properties").write_text(_descriptor(kind, name))
     return home
 
 
-def _descriptor(name: str) -> str:
+def _descriptor(kind: Distribution, name: str) -> str:
     lines = {
         "description": name,
         "name": name,
-        "version": VERSION,
-        "opensearch.version": VERSION,
+        "version": kind.version,
+        "opensearch.version": kind.version,
         "java.version": str(_MIN_JAVA),
-        "classname": _MODULES[name],
+        "classname": kind.modules[name],
         "extended.plugins": "",
         "custom.foldername": "",
         "has.native.controller": "false",
@@ -171,7 +206,7 @@ def _descriptor(name: str) -> str:
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-def _configure(home: Path, folder: Path, port: int, heap: str) -> None:
+def _configure(kind: Distribution, home: Path, folder: Path, port: int, heap: str) -> None:
     settings = {
         "cluster.name": folder.name,
         "discovery.type": "single-node",
@@ -181,9 +216,9 @@ def _configure(home: Path, folder: Path, port: int, heap: str) -> None:
         "path.data": folder / "data",
         "path.logs": folder / "logs",
         "cluster.routing.allocation.disk.threshold_enabled": "false",
-    }
+    } | dict(kind.settings)
     text = "".join(f"{key}: {value}\n" for key, value in settings.items())
-    (home / "config" / "opensearch.yml").write_text(text)
+    (home / "config" / f"{kind.name}.yml").write_text(text)
     options = home / "config" / "jvm.options.d"
     options.mkdir(exist_ok=True)
     (options / "heap.options").write_text(f"-Xms{heap}\n-Xmx{heap}\n")
@@ -209,17 +244,17 @@ def _give(folder: Path, user: str | None) -> None:
             os.chown(Path(parent) / name, owner.pw_uid, owner.pw_gid)
 
 
-def _launch(home: Path, java: Path, user: str | None) -> subprocess.Popen[bytes]:
+def _launch(kind: Distribution, home: Path, java: Path, user: str | None) -> subprocess.Popen[bytes]:
     environment = {
         "PATH": os.environ.get("PATH", ""),
-        "OPENSEARCH_JAVA_HOME": str(java),
-        "OPENSEARCH_TMPDIR": str(home.parent),
+        kind.java_variable: str(java),
+        kind.java_variable.replace("JAVA_HOME", "TMPDIR"): str(home.parent),
         "HOME": str(home.parent),
     }
     log = (home.parent / "console").open("wb")
     with log:
         return subprocess.Popen(
-            [home / "bin" / "opensearch"],
+            [home / "bin" / kind.name],
             cwd=home,
             env=environment,
             user=user,
@@ -237,7 +272,7 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _wait(server: SearchServer) -> None:
+def _wait(kind: Distribution, server: SearchServer) -> None:
     deadline = time.monotonic() + _START_DEADLINE_S
     while time.monotonic() < deadline:
         if server.process.poll() is not None:
@@ -248,7 +283,7 @@ def _wait(server: SearchServer) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)  # between two questions: a starting server tells nobody
     console = (server.folder / "console").read_text(errors="replace")
-    raise NoServer(f"OpenSearch did not start: {console[-1500:]}")
+    raise NoServer(f"{kind.title} did not start: {console[-1500:]}")
 
 
 def _ordinary_user() -> str | None:
@@ -258,7 +293,7 @@ def _ordinary_user() -> str | None:
     for name in _ORDINARY_USERS:
         if name in known:
             return name
-    raise NoServer("OpenSearch refuses to run as root and there is no ordinary user")
+    raise NoServer("a search server refuses to run as root and there is no ordinary user")
 
 
 def _free_port() -> int:

@@ -14,7 +14,7 @@ import typer
 from flusso.cli.main import app
 from flusso.config.deployment import BatchSettings, OnError, SourceSettings
 from flusso.config.inherited import INHERITED
-from flusso.config.meaning import MEANING
+from flusso.config.meaning import ALIKE, MEANING
 from flusso.config.plain import Setting, settings_of
 from flusso.config.sinks import SINKS
 
@@ -77,7 +77,9 @@ def sinks_table() -> str:
     for key, meaning in MEANING.items():
         kind, _, name = key.partition(".")
         if kind in SINKS:
-            rows.append(_row(f"`{kind}`", f"`{name}`", *_shown(key), meaning))
+            alike = [other for other, same in ALIKE.items() if same == kind]
+            kinds = ", ".join(f"`{each}`" for each in (kind, *alike))
+            rows.append(_row(kinds, f"`{name}`", *_shown(key), meaning))
     return _table(("type", "key", "default", "values", "meaning"), rows)
 
 
@@ -129,6 +131,6 @@ def test_the_readme_gives_every_key_the_same_meaning() -> None:
         if len(cells) == 3 and cells[0].strip("`") in MEANING:
             written[cells[0].strip("`")] = cells[2]
         elif len(cells) == 4:
-            kind = cells[0].strip("`") or kind
+            kind = cells[0].partition(",")[0].strip("`") or kind
             written[f"{kind}.{cells[1].strip('`')}"] = cells[3]
     assert {key: written.get(key) for key in MEANING} == MEANING

@@ -22,6 +22,7 @@ from flusso.cli.main import app
 from flusso.config.deployment import (
     BatchSettings,
     Deployment,
+    ElasticsearchSettings,
     IndexSettings,
     OpenSearchSettings,
     SourceSettings,
@@ -217,7 +218,9 @@ def test_the_readme_lists_every_key_of_the_configuration_with_its_default() -> N
 
 
 def test_the_readme_lists_every_key_of_every_sink_with_its_default() -> None:
-    kinds = {"opensearch": OpenSearchSettings, "sqlite": SqliteSettings, "stdout": StdoutSettings}
+    both = "opensearch`, `elasticsearch"
+    assert _keys_of(OpenSearchSettings) == _keys_of(ElasticsearchSettings)
+    kinds = {both: OpenSearchSettings, "sqlite": SqliteSettings, "stdout": StdoutSettings}
     expected = {
         (kind, *key) for kind, settings in kinds.items() for key in _keys_of(settings) if key[0] != "name"
     }

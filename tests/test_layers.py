@@ -37,6 +37,8 @@ LIVES_IN = {
     "ruamel": {"schema"},
     "pydantic": {"schema", "config"},
     "opensearchpy": {"sinks"},
+    "elasticsearch": {"sinks"},
+    "elastic_transport": {"sinks"},
     "typer": {"cli"},
     "rich": {"cli", "demo"},
     "sqlite3": {"sinks"},
@@ -68,6 +70,7 @@ IMPURE_MODULES = {
     "sqlite3",
     "requests",
     "opensearchpy",
+    "elasticsearch",
 }
 LONGEST = 500
 

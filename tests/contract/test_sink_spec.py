@@ -14,6 +14,7 @@ import pytest
 from books import FIRST, SCHEMA
 
 from flusso.sinks.base import SinkSpec
+from flusso.sinks.search.elasticsearch import ElasticsearchSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.sqlite import SqliteSpec
 from flusso.sinks.stdout import StdoutSpec
@@ -30,6 +31,7 @@ SPECS: list[Callable[[], SinkSpec]] = [
     lambda: SqliteSpec("s", "/nowhere/x.db"),
     lambda: OpenSearchSpec("s", ("https://me:hush@host:9200", "http://[::1]:9200"), api_key="hush"),
     lambda: OpenSearchSpec("s", ("https://host",), username="me", password="hush"),
+    lambda: ElasticsearchSpec("s", ("https://me:hush@host",), api_key="hush"),
 ]
 
 

@@ -248,7 +248,7 @@ def test_a_mapping_that_the_server_refuses_is_explained(cluster: Cluster) -> Non
 
 
 def test_compressed_requests_are_understood(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flusso.sinks.search.opensearch._is_here", lambda url: False)
+    monkeypatch.setattr("flusso.sinks.search.connection._is_here", lambda url: False)
     sink = cluster.spec.open()
     sink.ensure(TARGET, SCHEMA)
     body = json.dumps({"text": "hello " * 500}).encode()

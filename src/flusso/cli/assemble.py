@@ -9,10 +9,12 @@ from typing import assert_never
 from flusso import __version__
 from flusso.config.deployment import (
     Deployment,
+    ElasticsearchSettings,
     OnError,
     OnSlotLost,
     OpenSearchSettings,
     ReplicaIdentity,
+    SearchServerSettings,
     SinkSettings,
     SqliteSettings,
     StdoutSettings,
@@ -28,6 +30,8 @@ from flusso.errors import ConfigError
 from flusso.postgres.connect import Dsn
 from flusso.schema.digest import digest
 from flusso.sinks.base import SinkSpec
+from flusso.sinks.search.connection import SearchSpec
+from flusso.sinks.search.elasticsearch import ElasticsearchSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.sqlite import SqliteSpec
 from flusso.sinks.stdout import StdoutSpec
@@ -130,28 +134,34 @@ def _sink_spec(settings: SinkSettings, prefix: str) -> SinkSpec:
         case SqliteSettings():
             return SqliteSpec(settings.name, settings.path)
         case OpenSearchSettings():
-            return OpenSearchSpec(
-                name=settings.name,
-                urls=settings.url,
-                username=settings.username,
-                password=_reveal(settings.password),
-                api_key=_reveal(settings.api_key),
-                ca=settings.ca,
-                tls_verify=settings.tls_verify,
-                prefix=prefix,
-                batch_size=settings.batch_size,
-                max_bytes=settings.max_bytes,
-                timeout_s=settings.timeout_secs,
-                max_retries=settings.max_retries,
-                pipeline=settings.pipeline,
-                number_of_shards=settings.number_of_shards,
-                number_of_replicas=settings.number_of_replicas,
-                refresh_interval=settings.refresh_interval,
-                text_analysis=settings.text_analysis.value,
-                auto_subfields=settings.auto_subfields,
-                compress=settings.compress,
-            )
+            return _search_spec(OpenSearchSpec, settings, prefix)
+        case ElasticsearchSettings():
+            return _search_spec(ElasticsearchSpec, settings, prefix)
     assert_never(settings)
+
+
+def _search_spec(kind: type[SearchSpec], settings: SearchServerSettings, prefix: str) -> SearchSpec:
+    return kind(
+        name=settings.name,
+        urls=settings.url,
+        username=settings.username,
+        password=_reveal(settings.password),
+        api_key=_reveal(settings.api_key),
+        ca=settings.ca,
+        tls_verify=settings.tls_verify,
+        prefix=prefix,
+        batch_size=settings.batch_size,
+        max_bytes=settings.max_bytes,
+        timeout_s=settings.timeout_secs,
+        max_retries=settings.max_retries,
+        pipeline=settings.pipeline,
+        number_of_shards=settings.number_of_shards,
+        number_of_replicas=settings.number_of_replicas,
+        refresh_interval=settings.refresh_interval,
+        text_analysis=settings.text_analysis.value,
+        auto_subfields=settings.auto_subfields,
+        compress=settings.compress,
+    )
 
 
 def _reveal(secret: Secret | None) -> str | None:

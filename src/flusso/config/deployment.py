@@ -92,8 +92,8 @@ class BatchSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSearchSettings:
-    """A sink of type `opensearch`. Credentials written into a URL are taken out of it."""
+class SearchServerSettings:
+    """What both kinds of search server have. Credentials written into a URL are taken out of it."""
 
     name: str
     url: tuple[str, ...]
@@ -117,6 +117,16 @@ class OpenSearchSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSearchSettings(SearchServerSettings):
+    """A sink of type `opensearch`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticsearchSettings(SearchServerSettings):
+    """A sink of type `elasticsearch`."""
+
+
+@dataclass(frozen=True, slots=True)
 class SqliteSettings:
     """A sink of type `sqlite`; the path is absolute."""
 
@@ -134,7 +144,7 @@ class StdoutSettings:
     backfill: bool = True
 
 
-SinkSettings: TypeAlias = OpenSearchSettings | SqliteSettings | StdoutSettings
+SinkSettings: TypeAlias = OpenSearchSettings | ElasticsearchSettings | SqliteSettings | StdoutSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from flusso.config.deployment import (
 )
 from flusso.config.inherited import INHERITED, SslMode, inherited_keys
 from flusso.config.load import INDEX_KEYS, ROOT_KEYS
-from flusso.config.meaning import MEANING
+from flusso.config.meaning import ALIKE, MEANING
 from flusso.config.names import (
     INDEX_PATTERN,
     MAX_INDEX_BYTES,
@@ -182,7 +182,7 @@ def _sink(kind: str) -> dict[str, Json]:
     plain = {setting.key: _setting(setting) for setting in settings_of(SINKS[kind], but=BY_HAND)}
     keys = sink_keys(kind)
     made = closed(
-        {key: _meant(kind, key, (plain | own)[key]) for key in keys} | _inherited("sink"),
+        {key: _meant(ALIKE.get(kind, kind), key, (plain | own)[key]) for key in keys} | _inherited("sink"),
         ["type", "path"] if "path" in keys else ["type"],
     )
     return made | ({"not": {"required": ["api_key", "username"]}} if "api_key" in keys else {})

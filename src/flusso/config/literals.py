@@ -47,8 +47,10 @@ def _in_connection(connection: Node | None, hint: str) -> Iterator[tuple[Node, s
 
 def _in_sinks(root: Node) -> Iterator[tuple[Node, str]]:
     for name, sink in _members(_members(root).get("sinks")).items():
+        kind = _members(sink).get("type")
+        is_elastic = kind is not None and kind.value == "elasticsearch"
+        variable = reserved_variable(name, "PASSWORD", "elasticsearch" if is_elastic else "opensearch")
         for key, item in _members(sink).items():
-            variable = reserved_variable(name, "PASSWORD")
             if key in ("password", "api_key") and isinstance(item.value, str):
                 reserved = f", or leave it out and set {variable}" if key == "password" else ""
                 yield item, f'write {{ env = "VAR" }} instead{reserved}'

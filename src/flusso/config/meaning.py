@@ -60,3 +60,6 @@ MEANING: dict[str, str] = {
     "stdout.pretty": "lay the JSON out",
     "stdout.backfill": "the same",
 }
+
+ALIKE = {"elasticsearch": "opensearch"}
+"""A kind of sink whose keys are those of another, and mean the same."""

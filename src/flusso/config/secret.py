@@ -77,6 +77,6 @@ class Resolver:
         return Secret(value)
 
 
-def reserved_variable(sink: str, what: str) -> str:
+def reserved_variable(sink: str, what: str, kind: str = "opensearch") -> str:
     """Name the variable that a sink's setting may come from: `primary`, `URL` → `PRIMARY_OPENSEARCH_URL`."""
-    return f"{re.sub(r'[^A-Za-z0-9]', '_', sink).upper()}_OPENSEARCH_{what}"
+    return f"{re.sub(r'[^A-Za-z0-9]', '_', sink)}_{kind}_{what}".upper()

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from flusso.config.deployment import (
+    ElasticsearchSettings,
     OpenSearchSettings,
     SinkSettings,
     SqliteSettings,
@@ -26,6 +27,7 @@ BY_HAND = ("name", "url", "username", "password", "api_key", "ca", "refresh_inte
 """Settings that are secrets, addresses, paths or times, and the name, which is the table's."""
 SINKS: dict[str, type[SinkSettings]] = {
     "opensearch": OpenSearchSettings,
+    "elasticsearch": ElasticsearchSettings,
     "sqlite": SqliteSettings,
     "stdout": StdoutSettings,
 }
@@ -56,22 +58,18 @@ def _sink(name: str, node: Node, resolver: Resolver, folder: Path) -> SinkSettin
         problems.at(node, f'"type" is missing: one of {", ".join(SINKS)}', Code.MISSING_KEY)
         return None
     word = read_text(kind, problems)
-    match word:
-        case None:
-            return None
-        case "opensearch" | "sqlite" | "stdout":
-            section = Section(node, problems, sink_keys(word))
-            if word == "opensearch":
-                return _opensearch(name, section, resolver, folder)
-            if word == "sqlite":
-                return _sqlite(name, section, folder)
-            return StdoutSettings(name, **read_plain(section, StdoutSettings, but=BY_HAND))
-        case "elasticsearch":
-            problems.at(kind, "elasticsearch is not supported yet", Code.UNSUPPORTED)
-        case other:
-            message = f"{show_word(other)} is not one of {', '.join(SINKS)}"
-            problems.at(kind, message, Code.UNKNOWN_WORD, hint=did_you_mean(other, SINKS))
-    return None
+    if word is None:
+        return None
+    if word not in SINKS:
+        message = f"{show_word(word)} is not one of {', '.join(SINKS)}"
+        problems.at(kind, message, Code.UNKNOWN_WORD, hint=did_you_mean(word, SINKS))
+        return None
+    section = Section(node, problems, sink_keys(word))
+    if word == "sqlite":
+        return _sqlite(name, section, folder)
+    if word == "stdout":
+        return StdoutSettings(name, **read_plain(section, StdoutSettings, but=BY_HAND))
+    return _search_server(name, word, section, resolver, folder)
 
 
 def sink_keys(kind: str) -> tuple[str, ...]:
@@ -85,10 +83,12 @@ def _sqlite(name: str, section: Section, folder: Path) -> SqliteSettings:
     return SqliteSettings(name, str(folder / section.text("path")), **plain)
 
 
-def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -> OpenSearchSettings:
-    urls = _urls(name, section, resolver)
-    username = resolver.resolve(section.get("username"), reserved=reserved_variable(name, "USERNAME"))
-    password = resolver.resolve(section.get("password"), reserved=reserved_variable(name, "PASSWORD"))
+def _search_server(
+    name: str, kind: str, section: Section, resolver: Resolver, folder: Path
+) -> OpenSearchSettings | ElasticsearchSettings:
+    urls = _urls(reserved_variable(name, "URL", kind), section, resolver)
+    username = resolver.resolve(section.get("username"), reserved=reserved_variable(name, "USERNAME", kind))
+    password = resolver.resolve(section.get("password"), reserved=reserved_variable(name, "PASSWORD", kind))
     api_key = resolver.resolve(section.get("api_key")) if "api_key" in section else None
     username = username or next((url.username for url in urls if url.username), None)
     password = password or next((url.password for url in urls if url.password), None)
@@ -96,7 +96,8 @@ def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -
         section.wrong("username and password go together: one of them is missing", code=Code.CONFLICTING_KEYS)
     if api_key is not None and username is not None:
         section.wrong("takes either api_key or username and password", "api_key", code=Code.CONFLICTING_KEYS)
-    return OpenSearchSettings(
+    settings = ElasticsearchSettings if kind == "elasticsearch" else OpenSearchSettings
+    return settings(
         name=name,
         url=tuple(url.text for url in urls),
         username=None if username is None else username.reveal(),
@@ -104,7 +105,7 @@ def _opensearch(name: str, section: Section, resolver: Resolver, folder: Path) -
         api_key=api_key,
         ca=str(folder / section.text("ca")) if "ca" in section else None,
         refresh_interval=_interval(section),
-        **read_plain(section, OpenSearchSettings, but=BY_HAND),
+        **read_plain(section, settings, but=BY_HAND),
     )
 
 
@@ -128,9 +129,8 @@ _UNSET = _Url("http://unset", None, None)
 """Stands for an address that only the environment will know."""
 
 
-def _urls(name: str, section: Section, resolver: Resolver) -> list[_Url]:
+def _urls(reserved: str, section: Section, resolver: Resolver) -> list[_Url]:
     node = section.get("url")
-    reserved = reserved_variable(name, "URL")
     if node is not None and isinstance(node.value, list) and resolver.reserved(reserved) is None:
         if not node.value:
             section.wrong("names no url", "url", code=Code.EMPTY_LIST)

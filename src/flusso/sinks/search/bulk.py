@@ -21,9 +21,10 @@ FILTER_PATH = "errors,items.*.status,items.*.error.type,items.*.error.reason"
 _NO_ERRORS = '{"errors":false'
 _CURRENT_VERSION = re.compile(r"current version \[(\d+)\]")
 _FIELD = re.compile(
+    r"(?:\[\d+:\d+\] )?(?:"
     r"(?:failed to parse field|failed to parse date field|object mapping for|mapper for) \[([^\]]+)\]"
     r"|mapping set to strict, dynamic introduction of \[([^\]]+)\]"
-    r'|Document contains at least one immense term in field="([^"]+)"'
+    r'|Document contains at least one immense term in field="([^"]+)")'
 )
 _MISSING_INDEX = ("index_not_found_exception", "invalid_index_name_exception", "index_closed_exception")
 

@@ -1,4 +1,4 @@
-"""The settings of the OpenSearch sink, without a server."""
+"""The settings of the sinks in a search cluster, without a server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from flusso.errors import ConfigError
+from flusso.sinks.search.connection import SearchSpec
+from flusso.sinks.search.elasticsearch import ElasticsearchSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
 
 
@@ -26,12 +28,19 @@ def test_urls_that_lead_nowhere_are_a_config_error(urls: tuple[str, ...]) -> Non
         OpenSearchSpec("s", urls)
 
 
+@pytest.mark.parametrize(
+    ("kind", "package", "extra"),
+    [
+        (OpenSearchSpec, "opensearchpy", "opensearch"),
+        (ElasticsearchSpec, "elasticsearch", "elasticsearch"),
+    ],
+)
 def test_a_missing_client_is_a_config_error_that_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, kind: type[SearchSpec], package: str, extra: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "opensearchpy", None)
-    with pytest.raises(ConfigError, match=r"pip install 'flusso\[opensearch\]'"):
-        OpenSearchSpec("s", ("http://localhost",)).open()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=rf"pip install 'flusso\[{extra}\]'"):
+        kind("s", ("http://localhost",)).open()
 
 
 def test_a_missing_ca_file_is_a_config_error() -> None:

@@ -1,0 +1,145 @@
+"""How a search server is reached and how indexes are made there: the settings that both kinds of it share.
+
+A kind adds a module with its spec and a `Client` around its official library; all else is the same.
+Retrying is ours, not the library's: it has to know which items of a bulk request to send again. The library
+still chooses among several addresses, and avoids one that failed.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from flusso.errors import ConfigError
+from flusso.schema.model import Json
+from flusso.sinks.base import Capabilities, Sink
+from flusso.sinks.search.delivery import Limits
+from flusso.sinks.search.generations import IndexSettings
+from flusso.sinks.search.server import Client, Server
+from flusso.sinks.search.sink import SearchSettings, SearchSink
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpec:
+    """One cluster, and how indexes are made there.
+
+    A user and password inside a url are moved to `username` and `password`, where the repr hides them.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    api_key: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    tls_verify: bool = True
+    prefix: str = ""
+    batch_size: int = 1000
+    max_bytes: int = 10 * 1024 * 1024
+    timeout_s: float = 30.0
+    max_retries: int = 8
+    pipeline: str | None = None
+    number_of_shards: int = 1
+    number_of_replicas: int = 1
+    refresh_interval: str = "10s"
+    text_analysis: str = "builtin"
+    auto_subfields: bool = True
+    compress: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise ConfigError(f'sink "{self.name}" has no url')
+        parsed = [_parsed(self.name, url) for url in self.urls]
+        for _, username, password in parsed:
+            if username and not self.username:
+                object.__setattr__(self, "username", username)
+                object.__setattr__(self, "password", password)
+        object.__setattr__(self, "urls", tuple(url for url, _, _ in parsed))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Everything, from anywhere."""
+        return Capabilities()
+
+    @property
+    def shape(self) -> Mapping[str, Json]:
+        """What changes the mapping, or the document on its way in."""
+        return {
+            "text_analysis": str(self.text_analysis),
+            "auto_subfields": self.auto_subfields,
+            "pipeline": self.pipeline,
+        }
+
+    @property
+    def preference(self) -> str:
+        """Which copies of a shard look-ups go to; empty where the server does not let one choose."""
+        return ""
+
+    def client(self) -> Client:
+        """Make the client of this kind; the first request connects."""
+        raise NotImplementedError
+
+    def open(self) -> Sink:
+        """Make a client; the first request connects."""
+        if self.ca is not None and not Path(self.ca).exists():  # else seen only as "not reachable", later
+            raise ConfigError(f'sink "{self.name}" has no ca file "{self.ca}"')
+        settings = SearchSettings(
+            prefix=self.prefix,
+            limits=Limits(self.batch_size, self.max_bytes),
+            index=IndexSettings(self.number_of_shards, self.number_of_replicas, self.refresh_interval),
+            pipeline=self.pipeline,
+            text_analysis=self.text_analysis,
+            auto_subfields=self.auto_subfields,
+            preference=self.preference,
+        )
+        return SearchSink(Server(self.client(), self.name, self.max_retries), settings)
+
+
+def base_headers(spec: SearchSpec) -> dict[str, str]:
+    """Give the headers of every request: who we are, and that an answer may come compressed."""
+    headers = {"accept-encoding": "gzip"} if spec.compress else {}
+    if spec.api_key:
+        headers["authorization"] = f"ApiKey {spec.api_key}"
+    elif spec.username:
+        token = base64.b64encode(f"{spec.username}:{spec.password or ''}".encode()).decode()
+        headers["authorization"] = f"Basic {token}"
+    return headers
+
+
+def compresses(spec: SearchSpec) -> bool:
+    """Whether requests are compressed: not to this machine, where it costs CPU twice and saves nothing."""
+    return spec.compress and not all(_is_here(url) for url in spec.urls)
+
+
+def compressed(body: bytes) -> bytes:
+    """Compress a request: the libraries would do it at a high level, at several times the CPU for little."""
+    return zlib.compress(body, level=1, wbits=31)
+
+
+def _parsed(sink: str, url: str) -> tuple[str, str | None, str | None]:
+    """Split credentials off a url."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f'sink "{sink}" has a url that cannot be read') from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f'sink "{sink}" has a url that is not http:// or https:// with a host')
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    place = host if port is None else f"{host}:{port}"
+    bare = urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", ""))
+    username = unquote(parts.username) if parts.username else None
+    return bare, username, unquote(parts.password) if parts.password else None
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
