@@ -13,7 +13,10 @@ from collections.abc import Iterator
 import pytest
 
 from fix_postgres import Database
+from flusso.sinks.search.elasticsearch import ElasticsearchSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
+from search_place import Place, new_place
+from search_proxy import SearchProxy, proxied_search
 from search_server import ELASTICSEARCH, OPENSEARCH, Distribution, NoServer, SearchServer, start_server
 
 _KINDS = (OPENSEARCH, ELASTICSEARCH)
@@ -35,6 +38,22 @@ def elasticsearch_url() -> Iterator[str]:
 def search_sink(opensearch_url: str, database18: Database) -> OpenSearchSpec:
     """A sink of the test's own, named after its database."""
     return OpenSearchSpec("search", (opensearch_url,), prefix=f"{database18.name}_", number_of_replicas=0)
+
+
+@pytest.fixture(params=["opensearch", "elasticsearch"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A place for books in each kind of server."""
+    kind = OpenSearchSpec if request.param == "opensearch" else ElasticsearchSpec
+    made = new_place(kind, request.getfixturevalue(f"{request.param}_url"))
+    yield made
+    made.clear()
+
+
+@pytest.fixture
+def proxy(place: Place) -> Iterator[SearchProxy]:
+    """A proxy in front of it."""
+    with proxied_search(place.url) as made:
+        yield made
 
 
 def _served(kind: Distribution, heap: str) -> Iterator[str]:

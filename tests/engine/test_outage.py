@@ -112,3 +112,19 @@ def test_a_process_that_is_lost_again_and_again_is_given_up_by_number() -> None:
 def test_a_line_says_what_is_waited_for_since_when_and_when_the_next_attempt_comes() -> None:
     line = describe(Retrying("cannot connect", 3, 1.25, since=1_700_000_000.0))
     assert line == "retrying attempt=3 delay_s=1.2 since=2023-11-14T22:13:20Z because: cannot connect"
+
+
+def test_a_sink_that_is_away_is_noted_where_others_can_read_it() -> None:
+    noted: list[tuple[str, float]] = []
+    outage = Outage(_QUICK, lambda event: None, threading.Event(), lambda *said: noted.append(said))
+    for _ in range(2):
+        outage.wait(SinkUnavailable("the cluster is away"))
+    outage.end()
+    assert [reason for reason, _ in noted] == ["the cluster is away", ""]
+
+
+def test_a_sink_may_be_away_for_longer_than_ten_minutes() -> None:
+    patience = Patience()
+    assert not patience.is_exhausted(SinkUnavailable("x"), 200, 601)
+    assert patience.is_exhausted(SinkUnavailable("x"), 900, 3601)
+    assert not Patience(sink_s=None).is_exhausted(SinkUnavailable("x"), 10**6, 10**9)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flusso.document import Write
+from flusso.document import Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.sinks.search import server as server_module
-from flusso.sinks.search.delivery import Limits, deliver
+from flusso.sinks.search.delivery import deliver
+from flusso.sinks.search.pace import Limits, Pace
 from flusso.sinks.search.server import Answer, Server
 
 LIMITS = Limits(4, 10_000_000)
@@ -46,11 +49,12 @@ class Scripted:
         """Nothing is open."""
 
 
-def run(client: Scripted, count: int, *, refresh: bool = False, max_retries: int = 3):  # type: ignore[no-untyped-def]
+def run(
+    client: Scripted, count: int, *, refresh: bool = False, max_retries: int = 3, pace: Pace | None = None
+) -> WriteResult:
     writes = [Write(str(n), 5, b"{}") for n in range(count)]
-    return deliver(
-        Server(client, "s", max_retries), "books", "W", writes, LIMITS, refresh=refresh, pipeline=None
-    )
+    server = Server(client, "s", max_retries)
+    return deliver(server, "books", "W", writes, pace or Pace(LIMITS), refresh=refresh, pipeline=None)
 
 
 def sizes(client: Scripted) -> list[int]:
@@ -74,9 +78,69 @@ def test_writes_after_a_busy_batch_wait_for_the_next_attempt() -> None:
 
 def test_a_server_that_stays_busy_is_unavailable_after_the_retries() -> None:
     client = Scripted(*[[429] * 4] + [[429] * 2] + [[429]] * 9)
-    with pytest.raises(SinkUnavailable, match='sink "s" has no room for more of index "books"'):
+    with pytest.raises(SinkUnavailable, match='sink "s" takes no more of index "books" now'):
         run(client, 4, max_retries=3)
     assert len(client.requests) == 4
+
+
+def test_requests_of_which_something_is_taken_are_no_end_of_patience() -> None:
+    client = Scripted([429, 429, 429, 201], [429, 201])
+    assert (run(client, 4, max_retries=1).written, sizes(client)) == (4, [4, 2, 1, 1])
+
+
+def test_nothing_is_told_of_waiting_without_any() -> None:
+    assert run(Scripted([201]), 1).backed_off_s == 0
+
+
+def test_how_long_it_backed_off_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_FIRST_WAIT_S", 0.01)
+    result = run(Scripted(Answer(503, ""), [429]), 1)
+    assert 0.005 + 0.01 <= result.backed_off_s <= 0.01 + 0.02
+
+
+def test_requests_are_smaller_after_a_push_back_and_grow_again() -> None:
+    pace = Pace(LIMITS)
+    run(Scripted([429] * 4), 4, pace=pace)
+    client = Scripted()
+    run(client, 20, pace=pace)
+    assert sizes(client) == [2, 2, 4, 4, 4, 4]
+
+
+def test_after_a_push_back_there_is_one_request_at_a_time() -> None:
+    pace = Pace(LIMITS)
+    pace.slow_down()
+    most = [0, 0]
+
+    class Counting(Scripted):
+        def send(self, method: str, path: str, params: Mapping[str, str], body: bytes | None) -> Answer:
+            most[0] += 1
+            most[1] = max(most)
+            answer = super().send(method, path, params, body)
+            time.sleep(0.01)  # so that others could come in between
+            most[0] -= 1
+            return answer
+
+    with ThreadPoolExecutor(3) as threads:
+        done = [threads.submit(run, Counting(), 2, pace=pace) for _ in range(3)]
+    assert ([each.result().written for each in done], most[1]) == ([2] * 3, 1)
+
+
+BLOCK = "index [books_1] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark];"
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_a_read_only_index_is_waited_for_and_named(status: int) -> None:
+    error = {"type": "cluster_block_exception", "reason": BLOCK}
+    items = {"errors": True, "items": [{"index": {"status": status, "error": error}}]}
+    block = Answer(200, json.dumps(items))
+    assert run(Scripted(block, block), 1).written == 1
+    with pytest.raises(SinkUnavailable, match=r"flood-stage.*free some space"):
+        run(Scripted(block), 1, max_retries=0)
+
+
+def test_a_cluster_that_is_read_only_as_a_whole_is_waited_for() -> None:
+    text = json.dumps({"error": {"type": "cluster_block_exception", "reason": "blocked by: [FORBIDDEN/6]"}})
+    assert run(Scripted(Answer(403, text)), 1).written == 1
 
 
 def test_a_request_without_answer_is_sent_again() -> None:
@@ -146,12 +210,12 @@ def test_a_batch_that_had_to_be_sent_again_is_refreshed_too() -> None:
 def test_an_id_that_would_fail_the_whole_request_is_refused_alone(id_: str) -> None:
     client = Scripted()
     writes = [Write(id_, 5, b"{}"), Write("é" * 256, 5, b"{}")]
-    result = deliver(Server(client, "s", 0), "books", "W", writes, LIMITS, refresh=False, pipeline=None)
+    result = deliver(Server(client, "s", 0), "books", "W", writes, Pace(LIMITS), refresh=False, pipeline=None)
     assert (result.written, [refusal.id for refusal in result.refusals]) == (1, [id_])
 
 
 def test_a_pipeline_is_named_in_the_request() -> None:
     client = Scripted()
     writes = [Write("1", 5, b"{}")]
-    deliver(Server(client, "s", 0), "books", "W", writes, LIMITS, refresh=False, pipeline="clean")
+    deliver(Server(client, "s", 0), "books", "W", writes, Pace(LIMITS), refresh=False, pipeline="clean")
     assert client.requests[0][1]["pipeline"] == "clean"

@@ -116,10 +116,18 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
         reseeds=source.on_slot_lost is OnSlotLost.RESEED,
         is_failover=source.failover,
         read_dsn=_read_dsn(deployment),
-        patience=Patience(source_s=source.give_up_after_secs or None),
+        patience=Patience(source_s=source.give_up_after_secs or None, sink_s=_sink_patience(deployment)),
         reports_blind=source.replica_identity is not ReplicaIdentity.IGNORE,
         manages_identity=source.replica_identity is ReplicaIdentity.MANAGE,
     )
+
+
+def _sink_patience(deployment: Deployment) -> float | None:
+    """Give how long a sink may be away, the longest of all; None for ever."""
+    limits = [sink.give_up_after_secs for sink in deployment.sinks if not isinstance(sink, StdoutSettings)]
+    if not limits:
+        return Patience().sink_s
+    return None if 0 in limits else float(max(limits))
 
 
 def sink_specs(deployment: Deployment) -> dict[str, SinkSpec]:

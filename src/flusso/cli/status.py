@@ -19,7 +19,7 @@ from flusso.cli.report import open_console, printable
 from flusso.engine.blind import Blind
 from flusso.engine.preflight import look_for_blind
 from flusso.engine.spec import IndexSpec, PipelineSpec
-from flusso.errors import SchemaError, SourceError, SourceUnavailable
+from flusso.errors import SchemaError, SinkUnavailable, SourceError, SourceUnavailable
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Dsn, connect
 from flusso.schema.digest import digest
@@ -66,7 +66,7 @@ class IndexFacts:
     index: str
     sink: str
     state: str
-    """`new`, `seeding`, `following`, or `outdated` when the schema has changed since."""
+    """`new`, `seeding`, `following`, `outdated` when the schema has changed since, or `unavailable`."""
     generation: int | None = None
     documents: int | None = None
     written_up_to: str | None = None
@@ -77,6 +77,8 @@ class IndexFacts:
     waiting_for: str | None = None
     """What keeps a running flusso from going on."""
     waiting_since: str | None = None
+    error: str | None = None
+    """Why nothing is known of it."""
 
 
 def status(
@@ -105,6 +107,8 @@ def status(
             _print_relations(relations)
     if slot_facts.error is not None:
         raise typer.Exit(SourceUnavailable.exit_code)
+    if any(facts.error is not None for facts in indexes):
+        raise typer.Exit(SinkUnavailable.exit_code)
 
 
 def _slot_facts(dsn: Dsn, slot: str) -> SlotFacts:
@@ -143,11 +147,14 @@ def gather_indexes(spec: PipelineSpec) -> list[IndexFacts]:
 def _index_facts(index: IndexSpec, sink_spec: SinkSpec) -> IndexFacts:
     if not sink_spec.capabilities.keeps_state:
         return IndexFacts(index.name, sink_spec.name, "stateless")
-    sink = sink_spec.open()
     try:
-        return _stored_facts(index, sink_spec, sink)
-    finally:
-        sink.close()
+        sink = sink_spec.open()
+        try:
+            return _stored_facts(index, sink_spec, sink)
+        finally:
+            sink.close()
+    except SinkUnavailable as error:
+        return IndexFacts(index.name, sink_spec.name, "unavailable", error=str(error))
 
 
 def _stored_facts(index: IndexSpec, sink_spec: SinkSpec, sink: Sink) -> IndexFacts:
@@ -198,6 +205,8 @@ def _print(slot: SlotFacts, indexes: list[IndexFacts]) -> None:
         )
     console.print(table)
     for facts in indexes:
+        if facts.error is not None:
+            console.print(f'"{facts.index}" in sink "{facts.sink}": {printable(facts.error)}')
         if facts.waiting_for:
             waits = f'"{facts.index}" in sink "{facts.sink}" waits since {facts.waiting_since}'
             console.print(f"{waits}: {printable(facts.waiting_for)}")

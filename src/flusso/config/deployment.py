@@ -18,6 +18,7 @@ from flusso.schema.model import IndexSchema
 
 MIB = 1024 * 1024
 _MANY = 2**31 - 1
+_A_YEAR_S = 31_536_000
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class SourceSettings:
     on_slot_lost: OnSlotLost = OnSlotLost.STOP
     failover: bool = False
     max_connections: int = bounded(10, 7, 10_000)
-    give_up_after_secs: int = bounded(600, 0, 31_536_000)
+    give_up_after_secs: int = bounded(600, 0, _A_YEAR_S)
     """How long the server may be away; 0: for ever."""
 
 
@@ -113,6 +114,7 @@ class SearchServerSettings:
     text_analysis: TextAnalysis = TextAnalysis.BUILTIN
     auto_subfields: bool = True
     compress: bool = True
+    give_up_after_secs: int = bounded(3600, 0, _A_YEAR_S)
     backfill: bool = True
 
 
@@ -132,6 +134,7 @@ class SqliteSettings:
 
     name: str
     path: str
+    give_up_after_secs: int = bounded(3600, 0, _A_YEAR_S)
     backfill: bool = True
 
 

@@ -54,8 +54,11 @@ MEANING: dict[str, str] = {
     "opensearch.text_analysis": "`builtin`, `icu` (needs its plugin) or `plain` (needs no module)",
     "opensearch.auto_subfields": "`.keyword`, `.text` and `.keyword_lowercase` subfields",
     "opensearch.compress": "compress requests",
+    "opensearch.give_up_after_secs": "how long it may be away before flusso exits with code 4; 0: for ever; "
+    "of several sinks the longest counts",
     "opensearch.backfill": "whether it is filled from existing rows; `false` takes only changes",
     "sqlite.path": "the file, relative to this one; a local master only",
+    "sqlite.give_up_after_secs": "the same",
     "sqlite.backfill": "the same",
     "stdout.pretty": "lay the JSON out",
     "stdout.backfill": "the same",

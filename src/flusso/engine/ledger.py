@@ -144,11 +144,12 @@ class Ledger:
 
     def note_waiting(self, reason: str, since: float) -> None:
         """Let readers of the state know what keeps the stream from going on, or that nothing does."""
-        with self._lock, contextlib.suppress(SinkError):  # it is only told: a sink may be away as well
+        with self._lock:
             for entry in self.entries:
                 if (entry.state.waiting_for, entry.state.waiting_since) != (reason, since):
                     entry.state = replace(entry.state, waiting_for=reason, waiting_since=since)
-                    _save(entry)
+                    with contextlib.suppress(SinkError):  # it is only told, and a sink may be what is away
+                        _save(entry)
 
     def owing(self) -> list[Entry]:
         """List the entries that are not exact."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from flusso.engine.events import Listener, Recovered, Retrying
 from flusso.engine.policy import Patience
-from flusso.errors import FlussoError, SourceError
+from flusso.errors import FlussoError, SinkError, SourceError
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Outage:
             delay_s = self.patience.delay_s(self._attempts) * random.uniform(0.5, 1.0)
             told = Retrying(str(error), self._attempts, delay_s, self._since)
         self.tell(told)
-        if self.note is not None and told.attempt == 1 and isinstance(error, SourceError):
+        if self.note is not None and told.attempt == 1 and isinstance(error, SourceError | SinkError):
             self.note(str(error), told.since)
         return not self.stop.wait(delay_s)
 

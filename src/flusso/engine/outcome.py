@@ -31,6 +31,8 @@ class Totals:
     highest_version: int = 0
     owed: tuple[tuple[str, Scope, str], ...] = ()
     """Indexes of which documents must be built anew: which ones, and why."""
+    backed_off_s: float = 0.0
+    """How long tasks waited, all together, because a sink could not keep up."""
 
 
 def settle_reports(
@@ -60,6 +62,7 @@ def settle_reports(
         bytes=sum(report.bytes for report in reports),
         highest_version=max((report.version for report in reports), default=0),
         owed=tuple((report.index, *report.owes) for report in reports if report.owes),
+        backed_off_s=sum(report.backed_off_s for report in reports),
     )
 
 

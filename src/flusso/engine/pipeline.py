@@ -29,7 +29,7 @@ from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.turns import Turns
-from flusso.errors import FlussoError, SourceError, SourceUnavailable
+from flusso.errors import FlussoError, SourceUnavailable
 from flusso.lsn import Version
 from flusso.postgres.connect import Connection, connect, is_dead
 from flusso.postgres.version import emit_version
@@ -85,14 +85,14 @@ def _begins_again(
 def _await_prepared(
     spec: PipelineSpec, tell: Listener, stop: threading.Event, anew: FlussoError | None = None
 ) -> Prepared | None:
-    """Prepare, again while the server is not up yet; None when stopped."""
+    """Prepare, again while the source or a sink is not up yet; None when stopped."""
     outage = Outage(spec.patience, tell, stop)
     while True:
         try:
             prepared = prepare(spec, tell, stop, anew=anew)
             outage.end()
             return prepared
-        except SourceError as error:
+        except FlussoError as error:
             if not outage.wait(error):
                 return None
 

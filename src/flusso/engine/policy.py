@@ -35,7 +35,8 @@ class Patience:
 
     source_s: float | None = 600.0
     """How long Postgres may be away; None: for ever."""
-    sink_s: float = 600.0
+    sink_s: float | None = 3600.0
+    """How long a sink may be away: longer, since nothing is lost while the slot waits; None: for ever."""
     losses: int = 10
     """How many times in a row a process may be lost: one that always dies does not heal."""
     first_delay_s: float = 0.2
@@ -83,8 +84,12 @@ def may_be_outdated(error: FlussoError) -> bool:
 
 
 def first_failure(reports: Sequence[WriteReport]) -> FlussoError | None:
-    """Pick the failure to act on: one that cannot heal before one that can."""
-    failures = [report.failure for report in reports if report.failure is not None]
+    """Pick the failure to act on."""
+    return worst([report.failure for report in reports if report.failure is not None])
+
+
+def worst(failures: Sequence[FlussoError]) -> FlussoError | None:
+    """Pick one of several: one that cannot heal before one that can."""
     final = [failure for failure in failures if not failure.retryable]
     return next(iter(final or failures), None)
 

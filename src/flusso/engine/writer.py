@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from flusso.builder.read import Built
 from flusso.document import Write, WriteReport, WriteResult
 from flusso.engine import work
+from flusso.engine.policy import worst
 from flusso.engine.work import WorkSpec
+from flusso.errors import FlussoError
 from flusso.lsn import Version
 
 _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="flusso-write")
@@ -87,13 +89,27 @@ class Writer:
                 superseded=report.superseded + result.superseded,
                 refusals=report.refusals + result.refusals,
                 newest_conflict=max(report.newest_conflict, result.newest_conflict),
+                backed_off_s=report.backed_off_s + result.backed_off_s,
             )
 
 
 def _write(spec: WorkSpec, index: str, writes: Sequence[Write]) -> list[WriteResult]:
-    """Write one chunk to each destination that executors can reach."""
-    return [
-        work.sink(destination.sink).write(destination.target, writes, refresh=destination in spec.refreshes)
-        for destination in spec.destinations[index]
-        if not destination.sink.capabilities.is_driver_side
-    ]
+    """Write one chunk to each destination that executors can reach.
+
+    One that fails keeps nothing from the others; then its failure is raised, and the chunk is written again
+    to all of them, which does no harm.
+    """
+    results: list[WriteResult] = []
+    failures: list[FlussoError] = []
+    for destination in spec.destinations[index]:
+        if destination.sink.capabilities.is_driver_side:
+            continue
+        try:
+            sink, is_fresh = work.sink(destination.sink), destination in spec.refreshes
+            results.append(sink.write(destination.target, writes, refresh=is_fresh))
+        except FlussoError as error:
+            failures.append(error)
+    failure = worst(failures)
+    if failure is not None:
+        raise failure
+    return results

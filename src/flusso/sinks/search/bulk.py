@@ -26,6 +26,8 @@ _FIELD = re.compile(
     r"|mapping set to strict, dynamic introduction of \[([^\]]+)\]"
     r'|Document contains at least one immense term in field="([^"]+)")'
 )
+BLOCKED = "cluster_block_exception"
+"""The index, or all, is read-only for now: the disk is nearly full, or someone wants it so."""
 _MISSING_INDEX = ("index_not_found_exception", "invalid_index_name_exception", "index_closed_exception")
 
 
@@ -48,6 +50,8 @@ class Outcome:
     refused: tuple[tuple[Write, str], ...] = ()
     busy: tuple[Write, ...] = ()
     """Not taken for want of room: to be sent again, later and in smaller numbers."""
+    why: str = ""
+    """What the server said of the last of those."""
 
 
 def batches(writes: Sequence[Write], *, max_count: int, max_bytes: int) -> Iterator[Batch]:
@@ -94,6 +98,7 @@ def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]])
     written = removed = superseded = newest_conflict = 0
     refused: list[tuple[Write, str]] = []
     busy: list[Write] = []
+    why = ""
     for write, (status, error) in zip(writes, statuses, strict=True):
         if error is None:  # 404 among them: a removal of what is not there leaves its version too
             if write.body is None:
@@ -106,8 +111,10 @@ def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]])
             superseded += 1
             current = _CURRENT_VERSION.search(reason)
             newest_conflict = max(newest_conflict, int(current.group(1)) if current else 0)
-        elif status == 429 or status >= 500:
+        elif status == 429 or status >= 500 or kind == BLOCKED:
             busy.append(write)
+            # What it says of a block names the index and the reason, and nothing of the document.
+            why = reason if kind == BLOCKED else kind
         elif kind in _MISSING_INDEX:
             raise SinkRefused(
                 "the index is gone", hint="its generation was replaced or deleted; restart flusso"
@@ -116,7 +123,7 @@ def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]])
             raise SinkRefused(f"writing is not allowed ({kind})", hint="check what the user may do")
         else:
             refused.append((write, safe_reason(kind, reason)))
-    return Outcome(written, removed, superseded, newest_conflict, tuple(refused), tuple(busy))
+    return Outcome(written, removed, superseded, newest_conflict, tuple(refused), tuple(busy), why)
 
 
 def _error(error: object) -> tuple[str, str]:

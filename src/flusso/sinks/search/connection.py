@@ -18,8 +18,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from flusso.errors import ConfigError
 from flusso.schema.model import Json
 from flusso.sinks.base import Capabilities, Sink
-from flusso.sinks.search.delivery import Limits
 from flusso.sinks.search.generations import IndexSettings
+from flusso.sinks.search.pace import Limits, Pace
 from flusso.sinks.search.server import Client, Server
 from flusso.sinks.search.sink import SearchSettings, SearchSink
 
@@ -90,14 +90,18 @@ class SearchSpec:
             raise ConfigError(f'sink "{self.name}" has no ca file "{self.ca}"')
         settings = SearchSettings(
             prefix=self.prefix,
-            limits=Limits(self.batch_size, self.max_bytes),
             index=IndexSettings(self.number_of_shards, self.number_of_replicas, self.refresh_interval),
             pipeline=self.pipeline,
             text_analysis=self.text_analysis,
             auto_subfields=self.auto_subfields,
             preference=self.preference,
         )
-        return SearchSink(Server(self.client(), self.name, self.max_retries), settings)
+        pace = _paces.setdefault(self, Pace(Limits(self.batch_size, self.max_bytes)))
+        return SearchSink(Server(self.client(), self.name, self.max_retries), settings, pace)
+
+
+_paces: dict[SearchSpec, Pace] = {}
+"""One for each sink in this process."""
 
 
 def base_headers(spec: SearchSpec) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Gets a batch of writes across: bulk requests, retries with smaller ones, and what became of each write.
 
 Sending a write twice does no harm (the same version is taken again), so whatever has no certain outcome is
-sent again: items that the server had no room for, and whole requests that were not answered.
+sent again: items that the server had no room for, and whole requests that were not answered. How large the
+requests are, and how many at a time, is the pace's to say.
 """
 
 from __future__ import annotations
@@ -13,23 +14,13 @@ from flusso.document import MAX_ID_BYTES, Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.sinks.search.bulk import FILTER_PATH, Batch, Outcome, batches, outcome_of
 from flusso.sinks.search.mend import Fields, mend, opaque_fields
+from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.server import Server
 
 _TOO_LARGE = 413
 _UNREADABLE = ("mapper_parsing_exception", "document_parsing_exception")
-_MIN_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much goes in one bulk request."""
-
-    count: int
-    bytes: int
-
-    def after(self, failures: int) -> Limits:
-        """Half as much for each failure so far."""
-        return Limits(max(1, self.count >> failures), max(_MIN_BYTES, self.bytes >> failures))
+_FLOOD = "flood-stage"
+_FULL = "its disk is nearly full: free some space, and writing goes on by itself"
 
 
 @dataclass(slots=True)
@@ -41,40 +32,67 @@ class Delivery:
     alias: str
     """Where they are sent: an alias that no index can have as its name, so none is made by accident."""
     params: dict[str, str]
+    pace: Pace
     pending: list[Write]
     outcomes: list[Outcome] = field(default_factory=list)
     requests: int = 0
+    backed_off_s: float = 0.0
+    _halvings: int = 0
+    """Of this delivery alone, for a server that takes no larger requests however long one waits."""
 
-    def run(self, limits: Limits, *, refresh: bool) -> WriteResult:
+    def run(self, *, refresh: bool) -> WriteResult:
         """Send everything, again where needed, and sum up. Raises when the server stays unavailable."""
         unfit = [write for write in self.pending if not _has_fit_id(write.id)]
         if unfit:
             reason = f"the id is empty or over {MAX_ID_BYTES} bytes"
             self.outcomes.append(Outcome(refused=tuple((write, reason) for write in unfit)))
             self.pending = [write for write in self.pending if _has_fit_id(write.id)]
-        self.server.retrying(lambda failures: self._send_all(limits.after(failures), refresh))
+        self._send_all(refresh)
         self.pending = self._mend()
-        if self.pending:
-            self.server.retrying(lambda failures: self._send_all(limits.after(failures), refresh))
+        self._send_all(refresh)
         if refresh and self.requests > 1:
             self.server.request("POST", f"/{self.alias}/_refresh")
         return self._summed()
 
-    def _send_all(self, limits: Limits, refresh: bool) -> None:
-        """Send what is pending once; stop at the first batch that does not go through whole."""
-        for batch in batches(tuple(self.pending), max_count=limits.count, max_bytes=limits.bytes):
-            # One request refreshes what it wrote; several are better followed by one refresh.
-            is_alone = self.requests == 0 and len(batch.writes) == len(self.pending)
-            self.requests += 1
-            outcome = self._send(batch, self.params | ({"refresh": "true"} if refresh and is_alone else {}))
-            self.outcomes.append(outcome)
-            self.pending[: len(batch.writes)] = outcome.busy
-            if outcome.busy:
-                raise SinkUnavailable(
-                    f'sink "{self.server.sink}" has no room for more of index "{self.index}" now'
-                )
+    def _send_all(self, refresh: bool) -> None:
+        """Send what is pending, and wait longer after each request of which nothing is taken."""
+        failures = 0
+        while self.pending:
+            before = len(self.pending)
+            try:
+                self._send_next(refresh)
+            except SinkUnavailable:
+                self.pace.slow_down()
+                failures = failures + 1 if len(self.pending) == before else 1
+                if failures > self.server.max_retries:
+                    raise
+                self.backed_off_s += self.server.back_off(failures)
+            else:
+                self.pace.speed_up()
+                failures = 0
 
-    def _send(self, batch: Batch, params: dict[str, str]) -> Outcome:
+    def _send_next(self, refresh: bool) -> None:
+        """Send one request; raises when not all of it was taken."""
+        limits = self.pace.limits.halved(self._halvings)
+        batch = next(batches(tuple(self.pending), max_count=limits.count, max_bytes=limits.bytes))
+        # One request refreshes what it wrote; several are better followed by one refresh.
+        is_alone = self.requests == 0 and len(batch.writes) == len(self.pending)
+        self.requests += 1
+        with self.pace.turn():
+            outcome = self._send(batch, self.params | ({"refresh": "true"} if refresh and is_alone else {}))
+        if outcome is None:
+            self._halvings += 1
+            return
+        self.outcomes.append(outcome)
+        self.pending[: len(batch.writes)] = outcome.busy
+        if outcome.busy:
+            raise SinkUnavailable(
+                f'sink "{self.server.sink}" takes no more of index "{self.index}" now ({outcome.why})',
+                hint=_FULL if _FLOOD in outcome.why else None,
+            )
+
+    def _send(self, batch: Batch, params: dict[str, str]) -> Outcome | None:
+        """Give what became of a batch; None when it is too large for the server and can be cut."""
         path = f"/{self.alias}/_bulk"
         answer = self.server.once(
             "POST", path, batch.body, params=params | {"filter_path": FILTER_PATH}, allow=(_TOO_LARGE,)
@@ -82,7 +100,7 @@ class Delivery:
         if answer.status == _TOO_LARGE:
             if len(batch.writes) == 1:
                 return Outcome(refused=((batch.writes[0], "larger than the server takes"),))
-            raise SinkUnavailable(f'sink "{self.server.sink}" wants smaller bulk requests')
+            return None
         try:
             return outcome_of(answer.text, batch.writes)
         except (SinkRefused, SinkUnavailable) as error:
@@ -123,6 +141,7 @@ class Delivery:
             superseded=sum(outcome.superseded for outcome in self.outcomes),
             refusals=refusals,
             newest_conflict=max((outcome.newest_conflict for outcome in self.outcomes), default=0),
+            backed_off_s=self.backed_off_s,
         )
 
 
@@ -136,11 +155,11 @@ def deliver(
     index: str,
     alias: str,
     writes: Sequence[Write],
-    limits: Limits,
+    pace: Pace,
     *,
     refresh: bool,
     pipeline: str | None,
 ) -> WriteResult:
     """Write a batch and say what became of it."""
     params = {"pipeline": pipeline} if pipeline else {}
-    return Delivery(server, index, alias, params, list(writes)).run(limits, refresh=refresh)
+    return Delivery(server, index, alias, params, pace, list(writes)).run(refresh=refresh)

@@ -8,15 +8,15 @@ of error, never what the server says of it: that may quote a document.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+import random
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
-
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from typing import Any, Protocol
 
 from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.sinks.search.bulk import BLOCKED
 
-_T = TypeVar("_T")
 _FIRST_WAIT_S = 0.2
 _MAX_WAIT_S = 10.0
 
@@ -30,10 +30,12 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The text as JSON; an empty object when it is none (a proxy's error page)."""
+        """The text as JSON; of an error an empty object when it is none (a proxy's error page)."""
         try:
             return json.loads(self.text) if self.text else {}
-        except ValueError:
+        except ValueError as error:
+            if self.status < 300:
+                raise SinkUnavailable("an answer of the search server is cut short") from error
             return {}
 
     @property
@@ -69,7 +71,7 @@ class Server:
 
     def __init__(self, client: Client, sink: str, max_retries: int) -> None:
         self._client = client
-        self._max_retries = max_retries
+        self.max_retries = max_retries
         self.sink = sink
 
     def once(
@@ -87,6 +89,8 @@ class Server:
         if answer.status < 300 or answer.status in allow:
             return answer
         what = f'sink "{self.sink}" answered {answer.error_type} to {method} {path}'
+        if answer.error_type == BLOCKED:
+            raise SinkUnavailable(f"{what}: {answer.reason}")
         if answer.status in (401, 403):
             raise SinkRefused(what, hint="check its username, password or api_key and what they may do")
         if answer.status == 429 or answer.status >= 500:
@@ -103,20 +107,23 @@ class Server:
         allow: Collection[int] = (),
     ) -> Answer:
         """Send a request that may safely be sent again, until the server takes it."""
-        return self.retrying(lambda _: self.once(method, path, body, params=params, allow=allow))
+        for failures in range(1, self.max_retries + 1):
+            try:
+                return self.once(method, path, body, params=params, allow=allow)
+            except SinkUnavailable:
+                self.back_off(failures)
+        return self.once(method, path, body, params=params, allow=allow)
 
-    def retrying(self, step: Callable[[int], _T]) -> _T:
-        """Call a step with its attempt's number, from 0, again and later while the server is unavailable."""
-        attempts = Retrying(
-            retry=retry_if_exception_type(SinkUnavailable),
-            stop=stop_after_attempt(self._max_retries + 1),
-            wait=wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_MAX_WAIT_S),
-            reraise=True,
+    def back_off(self, failures: int) -> float:
+        """Wait before trying again, longer after each failure; give how long that was.
+
+        Not all who failed at one moment try again at one moment: a server that comes back has many clients.
+        """
+        seconds: float = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2 ** min(failures - 1, 30)) * random.uniform(
+            0.5, 1.0
         )
-        for attempt in attempts:
-            with attempt:
-                return step(attempt.retry_state.attempt_number - 1)
-        raise AssertionError("tenacity ends by returning or raising")
+        time.sleep(seconds)
+        return seconds
 
     def close(self) -> None:
         """Close the connections."""

@@ -18,7 +18,7 @@ from flusso.errors import SinkUnavailable
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, States, Stored
-from flusso.sinks.search.delivery import Limits, deliver
+from flusso.sinks.search.delivery import deliver
 from flusso.sinks.search.generations import (
     IndexSettings,
     Names,
@@ -27,6 +27,7 @@ from flusso.sinks.search.generations import (
     ensure_generation,
     publish_generation,
 )
+from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
 from flusso.sinks.search.rawjson import elements, members
@@ -59,7 +60,6 @@ class SearchSettings:
     """What the sink needs beside a server."""
 
     prefix: str
-    limits: Limits
     index: IndexSettings
     pipeline: str | None
     text_analysis: str
@@ -71,8 +71,9 @@ class SearchSettings:
 class SearchSink:
     """An open sink in a search cluster."""
 
-    def __init__(self, server: Server, settings: SearchSettings) -> None:
+    def __init__(self, server: Server, settings: SearchSettings, pace: Pace) -> None:
         self._server = server
+        self._pace = pace
         self._settings = settings
         self._names = Names(settings.prefix)
         self._has_own_indexes = False
@@ -98,13 +99,15 @@ class SearchSink:
         # Of a refused document as well: what will let it be taken may be a change of a row that it contains.
         tokens = reference_writes(writes)
         kept = self._deliver(target, self._names.reference_writers(target), tokens, False, None)
-        return replace(result, refusals=result.refusals + kept.refusals)
+        waited_s = result.backed_off_s + kept.backed_off_s
+        return replace(result, refusals=result.refusals + kept.refusals, backed_off_s=waited_s)
 
     def _deliver(
         self, target: IndexTarget, alias: str, writes: Sequence[Write], refresh: bool, pipeline: str | None
     ) -> WriteResult:
-        limits = self._settings.limits
-        return deliver(self._server, target.index, alias, writes, limits, refresh=refresh, pipeline=pipeline)
+        return deliver(
+            self._server, target.index, alias, writes, self._pace, refresh=refresh, pipeline=pipeline
+        )
 
     def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
         """Look tokens up in the index of references."""

@@ -1,0 +1,114 @@
+"""Several sinks at once: one that fails keeps nothing from the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from faulty import FaultySpec
+from flusso.builder.read import Built
+from flusso.catalog import TableName
+from flusso.engine import work
+from flusso.engine.work import Destination, WorkSpec
+from flusso.engine.writer import Writer
+from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.lsn import Version
+from flusso.postgres.connect import Dsn
+from flusso.schema.model import IndexSchema, Scalar, ScalarKind
+from flusso.sinks.base import IndexTarget
+from flusso.sinks.sqlite import SqliteSpec
+
+TARGET = IndexTarget("books", "a" * 64, 1, ("title",))
+SCHEMA = IndexSchema(TableName("public", "books"), (Scalar("title", ScalarKind.TEXT, "title"),))
+BOOK = Built("1", b'{"title":"Momo"}')
+
+
+@dataclass(frozen=True, slots=True)
+class Two:
+    """Two sinks, of which the first can be closed."""
+
+    folder: Path
+
+    @property
+    def first(self) -> FaultySpec:
+        return FaultySpec(SqliteSpec("first", self.folder / "first.db"), str(self.folder))
+
+    @property
+    def second(self) -> SqliteSpec:
+        return SqliteSpec("second", self.folder / "second.db")
+
+    def writer(self) -> Writer:
+        destinations = tuple(Destination(sink, TARGET) for sink in (self.first, self.second))
+        return Writer(WorkSpec(Dsn("host=nowhere"), {}, (), {"books": destinations}), Version(7))
+
+    def held(self, sink: FaultySpec | SqliteSpec) -> int:
+        opened = sink.open()
+        try:
+            return opened.count(TARGET)
+        finally:
+            opened.close()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Two]:
+    made = Two(tmp_path)
+    for spec in (made.first, made.second):
+        sink = spec.open()
+        sink.ensure(TARGET, SCHEMA)
+        sink.close()
+    yield made
+    work.forget()
+
+
+def test_a_sink_that_is_down_keeps_nothing_from_the_others(two: Two) -> None:
+    (two.folder / "closed").touch()
+    writer = two.writer()
+    writer.put("books", [BOOK])
+    with pytest.raises(SinkUnavailable, match="closed for the test"):
+        writer.finish()
+    assert (two.held(two.first), two.held(two.second)) == (0, 1)
+
+
+def test_what_is_written_again_after_the_outage_is_in_all_of_them_once(two: Two) -> None:
+    (two.folder / "closed").touch()
+    writer = two.writer()
+    writer.put("books", [BOOK])
+    with pytest.raises(SinkUnavailable):
+        writer.finish()
+    (two.folder / "closed").unlink()
+    again = two.writer()
+    again.put("books", [BOOK])
+    (report,) = again.finish()
+    assert (report.written, two.held(two.first), two.held(two.second)) == (2, 1, 1)
+
+
+def test_a_failure_that_cannot_heal_is_told_before_one_that_can(two: Two) -> None:
+    (two.folder / "closed").touch()
+    opened = two.second.open()
+    opened.drop(TARGET)
+    opened.close()
+    writer = two.writer()
+    writer.put("books", [BOOK])
+    with pytest.raises(SinkRefused):
+        writer.finish()
+
+
+def test_nothing_is_said_of_a_chunk_before_every_sink_has_it(two: Two) -> None:
+    (two.folder / "stalled").touch()
+    writer = two.writer()
+    writer.put("books", [BOOK])
+    done = threading.Event()
+
+    def finish() -> None:
+        writer.finish()
+        done.set()
+
+    threading.Thread(target=finish, daemon=True).start()
+    assert not done.wait(0.3)
+    (two.folder / "stalled").unlink()
+    assert done.wait(30)
+    assert (two.held(two.first), two.held(two.second)) == (1, 1)

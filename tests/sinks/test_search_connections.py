@@ -1,0 +1,126 @@
+"""How both kinds of search server are reached: credentials, TLS, several nodes.
+
+A proxy asks for what their smallest builds cannot.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flusso.errors import SinkRefused, SinkUnavailable
+from search_place import BOOK, SCHEMA, TARGET, Place
+from search_proxy import Asked, Forward, Given, SearchProxy, guarded, proxied_search
+from tls_server import create_authority
+
+pytestmark = pytest.mark.opensearch
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+BASIC = "Basic " + base64.b64encode(b"me:p\xc3\xa4ss").decode()
+CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
+    "basic": (BASIC, {"username": "me", "password": "päss"}),
+    "api key": ("ApiKey a2V5", {"api_key": "a2V5"}),
+}
+
+
+@pytest.mark.parametrize("how", CREDENTIALS)
+def test_credentials_are_sent_with_every_request(place: Place, proxy: SearchProxy, how: str) -> None:
+    expected, given = CREDENTIALS[how]
+    proxy.rule = guarded(expected)
+    assert place.written(place.spec(proxy.url, **given))
+
+
+def test_wrong_credentials_are_refused_at_once_with_a_hint(place: Place, proxy: SearchProxy) -> None:
+    proxy.rule = guarded(BASIC)
+    spec = place.spec(proxy.url, username="me", password="wrong", max_retries=5)
+    with pytest.raises(SinkRefused, match="check its username, password or api_key") as caught:
+        place.written(spec)
+    assert "wrong" not in str(caught.value)
+    assert len(proxy.asked) == 1
+
+
+def test_a_server_of_an_own_authority_is_trusted_by_its_file_alone(place: Place, tmp_path: Path) -> None:
+    authority = create_authority(tmp_path, "authority")
+    with proxied_search(place.url, authority.sign(tmp_path, "search", "localhost")) as proxy:
+        assert place.written(place.spec(proxy.url, ca=str(authority.file)))
+        with pytest.raises(SinkRefused, match="no certificate that can be trusted"):
+            place.written(place.spec(proxy.url, max_retries=3))
+        assert place.written(place.spec(proxy.url, tls_verify=False))
+
+
+def test_a_certificate_of_another_host_is_not_trusted(place: Place, tmp_path: Path) -> None:
+    authority = create_authority(tmp_path, "authority")
+    with proxied_search(place.url, authority.sign(tmp_path, "search", "elsewhere.test")) as proxy:
+        with pytest.raises(SinkRefused, match="no certificate that can be trusted"):
+            place.written(place.spec(proxy.url, ca=str(authority.file)))
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_requests_are_compressed_unless_told_otherwise(
+    place: Place, proxy: SearchProxy, monkeypatch: pytest.MonkeyPatch, is_on: bool
+) -> None:
+    monkeypatch.setattr("flusso.sinks.search.connection._is_here", lambda url: False)
+    assert place.written(place.spec(proxy.url, compress=is_on))
+    (bulk,) = [asked for asked in proxy.asked if asked.is_bulk]
+    assert (bulk.headers.get("content-encoding"), "accept-encoding" in bulk.headers) == (
+        ("gzip", True) if is_on else (None, bulk.headers.get("accept-encoding") is not None)
+    )
+    assert (BOOK.body or b"") in (gzip.decompress(bulk.body) if is_on else bulk.body)
+
+
+def test_an_ingest_pipeline_is_named_in_every_bulk_request(place: Place, proxy: SearchProxy) -> None:
+    """The smallest builds have no processors: whether the server knows the pipeline is enough to see."""
+
+    def rule(asked: Asked, forward: Forward) -> Given | None:
+        return forward(replace(asked, path=asked.path.replace("pipeline=clean", "pipeline=_none")))
+
+    proxy.rule = rule
+    assert place.written(place.spec(proxy.url, pipeline="clean"))
+    assert all("pipeline=clean" in asked.path for asked in proxy.asked if asked.is_bulk)
+
+
+def test_an_ingest_pipeline_that_is_not_there_is_a_refusal(place: Place) -> None:
+    sink = place.spec(pipeline="absent").open()
+    sink.ensure(TARGET, SCHEMA)
+    result = sink.write(TARGET, [BOOK], refresh=False)
+    sink.close()
+    assert [refusal.reason for refusal in result.refusals] == ["illegal_argument_exception"]
+
+
+def test_of_several_nodes_one_that_is_down_does_no_harm(place: Place, proxy: SearchProxy) -> None:
+    down = f"http://127.0.0.1:{free_port()}"
+    for urls in ((down, place.url, proxy.url), (place.url, down), (down, proxy.url)):
+        assert place.written(place.spec(*urls, max_retries=3))
+
+
+def test_a_node_that_goes_away_meanwhile_is_avoided(place: Place) -> None:
+    with proxied_search(place.url) as first:
+        sink = place.spec(first.url, place.url, max_retries=3).open()
+        sink.ensure(TARGET, SCHEMA)
+    for version in range(6, 16):
+        assert sink.write(TARGET, [replace(BOOK, version=version)], refresh=False).written == 1
+    sink.close()
+
+
+def test_all_nodes_down_is_unavailable(place: Place) -> None:
+    urls = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
+    with pytest.raises(SinkUnavailable, match='sink "search" is not reachable'):
+        place.written(place.spec(*urls))
+
+
+def test_something_else_that_answers_is_not_taken_for_the_server(proxy: SearchProxy, place: Place) -> None:
+    """A page of some other program is no answer; nothing of it is taken for one."""
+    proxy.rule = lambda asked, forward: Given(200, b"<html>hello", {"Content-Type": "text/html"})
+    with pytest.raises((SinkRefused, SinkUnavailable)):
+        place.written(place.spec(proxy.url))

@@ -1,0 +1,164 @@
+"""What goes wrong between flusso and a search server does no harm: everything arrives once it goes again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from flusso.document import Write
+from flusso.errors import SinkUnavailable
+from flusso.sinks.base import Sink
+from flusso.sinks.search import server as server_module
+from search_place import SCHEMA, TARGET, Place
+from search_proxy import Asked, Forward, Given, Rule, SearchProxy, half_busy
+
+pytestmark = pytest.mark.opensearch
+
+WRITES = [Write(str(n), 5, json.dumps({"title": f"book {n}"}).encode()) for n in range(40)]
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_FIRST_WAIT_S", 0.01)
+
+
+@pytest.fixture
+def sink(place: Place, proxy: SearchProxy) -> Iterator[Sink]:
+    opened = place.spec(proxy.url, max_retries=6, batch_size=10, timeout_s=1.0).open()
+    opened.ensure(TARGET, SCHEMA)
+    yield opened
+    opened.close()
+
+
+def for_bulks(rule: Rule, times: int) -> Rule:
+    """Let the first so many bulk requests go wrong."""
+    left = itertools.count(times, -1)
+
+    def chosen(asked: Asked, forward: Forward) -> Given | None:
+        return rule(asked, forward) if asked.is_bulk and next(left) > 0 else forward(asked)
+
+    return chosen
+
+
+def cut(asked: Asked, forward: Forward) -> None:
+    """Nothing arrives."""
+
+
+def lost(asked: Asked, forward: Forward) -> None:
+    """All arrives, and the answer is lost."""
+    forward(asked)
+
+
+def truncated(asked: Asked, forward: Forward) -> Given:
+    given = forward(asked)
+    return replace(given, sent_bytes=len(given.body) // 2)
+
+
+def slow(asked: Asked, forward: Forward) -> Given:
+    given = forward(asked)
+    time.sleep(1.5)  # longer than the client waits
+    return given
+
+
+def overloaded(asked: Asked, forward: Forward) -> Given:
+    return Given(503, b"<html>Service Unavailable")
+
+
+FAULTS: list[Callable[[Asked, Forward], Given | None]] = [cut, lost, truncated, overloaded, half_busy]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_all_is_written_whatever_goes_wrong_on_the_way(
+    place: Place, proxy: SearchProxy, sink: Sink, fault: Rule
+) -> None:
+    proxy.rule = for_bulks(fault, times=3)
+    result = sink.write(TARGET, WRITES, refresh=True)
+    assert (result.written, result.superseded, result.refusals) == (len(WRITES), 0, ())
+    assert result.backed_off_s > 0
+    assert sink.count(TARGET) == len(WRITES)
+    stored = sink.read(TARGET, [write.id for write in WRITES])
+    assert {id_: each.body for id_, each in stored.items()} == {write.id: write.body for write in WRITES}
+
+
+def test_a_server_that_answers_too_late_is_asked_again(place: Place, proxy: SearchProxy, sink: Sink) -> None:
+    proxy.rule = for_bulks(slow, times=1)
+    assert sink.write(TARGET, WRITES[:5], refresh=False).written == 5
+
+
+def test_a_write_whose_answer_was_lost_does_not_overtake_a_newer_one(
+    place: Place, proxy: SearchProxy, sink: Sink
+) -> None:
+    """Between the lost answer and the repetition another writer comes: the repetition is superseded."""
+    newer = replace(WRITES[0], version=6, body=b'{"title":"newer"}')
+
+    def overtaken(asked: Asked, forward: Forward) -> None:
+        forward(asked)
+        other = place.spec().open()
+        other.write(TARGET, [newer], refresh=False)
+        other.close()
+
+    proxy.rule = for_bulks(overtaken, times=1)
+    result = sink.write(TARGET, WRITES[:1], refresh=False)
+    assert (result.superseded, result.newest_conflict) == (1, 6)
+    assert sink.read(TARGET, ["0"])["0"].body == newer.body
+
+
+def test_a_removal_whose_answer_was_lost_is_a_removal(place: Place, proxy: SearchProxy, sink: Sink) -> None:
+    sink.write(TARGET, WRITES[:1], refresh=False)
+    proxy.rule = for_bulks(lost, times=1)
+    assert sink.write(TARGET, [Write("0", 6, None)], refresh=False).removed == 1
+
+
+def test_only_documents_that_do_not_fit_are_refused_while_others_are_busy(
+    place: Place, proxy: SearchProxy, sink: Sink
+) -> None:
+    proxy.rule = for_bulks(half_busy, times=3)
+    writes = [*WRITES[:9], Write("bad", 5, b'{"pages":"many"}')]
+    result = sink.write(TARGET, writes, refresh=False)
+    assert (result.written, [each.id for each in result.refusals]) == (9, ["bad"])
+    assert result.refusals[0].reason.endswith("(field pages)")
+
+
+BLOCKS = ["index.blocks.read_only_allow_delete", "index.blocks.write", "index.blocks.read_only"]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_read_only_index_is_waited_for_and_written_once_it_is_none(
+    place: Place, proxy: SearchProxy, block: str
+) -> None:
+    """The first is what a server sets by itself when its disk is nearly full."""
+    sink = place.spec(proxy.url, max_retries=1).open()
+    sink.ensure(TARGET, SCHEMA)
+    concrete = f"/@books_{'a' * 12}_1"
+    place.ask("PUT", f"{concrete}/_settings", {block: True})
+    with pytest.raises(SinkUnavailable, match=r'takes no more of index "books" now .*blocked by'):
+        sink.write(TARGET, WRITES[:2], refresh=False)
+
+    def unblock(asked: Asked, forward: Forward) -> Given:
+        given = forward(asked)
+        place.ask("PUT", f"{concrete}/_settings", {block: None})
+        return given
+
+    proxy.rule = for_bulks(unblock, times=1)
+    result = sink.write(TARGET, WRITES[:2], refresh=False)
+    sink.close()
+    assert (result.written, result.refusals) == (2, ())
+
+
+@pytest.mark.parametrize("fault", [cut, truncated, overloaded])
+def test_reading_and_remembering_survive_faults_too(
+    place: Place, proxy: SearchProxy, sink: Sink, fault: Rule
+) -> None:
+    sink.write(TARGET, WRITES[:3], refresh=True)
+    left = itertools.count(2, -1)
+
+    def rule(asked: Asked, forward: Forward) -> Given | None:
+        return fault(asked, forward) if next(left) > 0 else forward(asked)
+
+    proxy.rule = rule
+    assert (len(sink.read(TARGET, ["0", "1", "2"])), list(sink.load_states().all)) == (3, [])
