@@ -96,15 +96,24 @@ class Write:
     """What to find it by when a row that it contains goes, as a JSON array of texts; None for nothing."""
 
 
+UNBUILT = "cannot be built"
+"""How the reason of a document begins that no sink has seen: its rows cannot be made into one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A document that a sink will never take as it is."""
+    """A document that a sink will never take as it is, or that cannot be built."""
 
     index: str
     id: str
     version: int
+    """Of the attempt: it holds the WAL position that the document was built at."""
     sink: str
     reason: str
+    at: float = 0.0
+    """When it was last refused, in Unix time."""
+    attempts: int = 1
+    """How often; kept by the sink."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │   ├── CatalogOutdated       3  tables are no longer as they were: look again
     │   ├── CatalogChanged        3  tables changed so that only a new generation fits
     │   ├── BuildError            3  a SELECT failed
+    │   │   └── RowUnfit          3  for a value of some row that does not fit
     │   ├── SnapshotLost          3  the process that held a snapshot let go of it        retryable
     │   └── SlotError             3  the replication slot cannot be used
     │       ├── SlotBusy          3  another process reads it                             retryable
@@ -177,6 +178,10 @@ class CatalogChanged(SourceError):
 
 class BuildError(SourceError):
     """A SELECT that builds or resolves documents failed."""
+
+
+class RowUnfit(BuildError):
+    """A SELECT failed for a value of some row: without that row it would not."""
 
 
 class SnapshotLost(SourceError):

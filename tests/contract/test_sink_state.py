@@ -35,9 +35,32 @@ def test_each_generation_has_a_state_of_its_own(sink: Sink) -> None:
     assert (states.serving("books"), states.newest("books"), states.shown("books2")) == (old, new, other)
 
 
-def test_quarantine_keeps_one_entry_for_each_id_with_the_latest_reason(sink: Sink) -> None:
-    first = Refusal("books", "1", 5, "kept", "first")
-    latest = replace(first, version=6, reason="latest")
-    sink.quarantine([first, replace(first, id="2"), replace(first, index="other")])
+REFUSAL = Refusal("books", "1", 5, "kept", "first", at=1700000000.25)
+
+
+def test_quarantine_keeps_one_entry_for_each_id_with_the_latest_reason_and_all_attempts(sink: Sink) -> None:
+    latest = replace(REFUSAL, version=6, reason="latest", at=1700000001.5)
+    sink.quarantine([REFUSAL, replace(REFUSAL, id="2"), replace(REFUSAL, index="other")])
     sink.quarantine([latest])
-    assert list(sink.quarantined("books")) == [latest, replace(first, id="2")]
+    assert list(sink.quarantined("books")) == [replace(latest, attempts=2), replace(REFUSAL, id="2")]
+
+
+def test_a_document_leaves_the_quarantine_unless_it_was_refused_at_a_newer_version(sink: Sink) -> None:
+    newer = replace(REFUSAL, id="3", version=9)
+    sink.quarantine([REFUSAL, replace(REFUSAL, id="2"), newer, replace(REFUSAL, index="other")])
+    assert sink.release("books", ["1", "3", "absent"], 6) == 1
+    assert [each.id for each in sink.quarantined("books")] == ["2", "3"]
+    assert len(sink.quarantined("other")) == 1
+
+
+def test_nothing_leaves_a_quarantine_that_was_never_made(spec: SinkSpec) -> None:
+    opened = spec.open()
+    assert (opened.release("books", ["1"], 6), list(opened.quarantined("books"))) == (0, [])
+    opened.close()
+
+
+def test_many_documents_enter_and_leave_the_quarantine_at_once(sink: Sink) -> None:
+    sink.quarantine([replace(REFUSAL, id=str(n)) for n in range(2500)])
+    assert len(sink.quarantined("books")) == 2500
+    assert sink.release("books", [str(n) for n in range(2500)], 5) == 2500
+    assert list(sink.quarantined("books")) == []

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from flusso.errors import BuildError
+from flusso.errors import RowUnfit
 from flusso.postgres.connect import translated
 
 
@@ -25,7 +25,7 @@ def building(doing: str) -> Iterator[None]:
             yield
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             # Neither is it chained: the cause would print the value after all.
-            raise BuildError(f"{doing}: {_name(error)}", hint="look for a cast in a raw filter") from None
+            raise RowUnfit(f"{doing}: {_name(error)}", hint="look for a cast in a raw filter") from None
 
 
 def _name(error: psycopg.Error) -> str:

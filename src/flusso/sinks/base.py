@@ -218,7 +218,16 @@ class Sink(Protocol):
         """Remember one generation, durably before returning. Driver only, one writer at a time."""
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
-        """Keep refused documents durably, one entry for each index and id, the latest reason."""
+        """Keep refused documents durably, one entry for each index and id. Driver.
+
+        An entry has the latest reason and time, and how often the document was refused in all.
+        """
+
+    def release(self, index: str, ids: Sequence[str], version: int) -> int:
+        """Forget what is in quarantine of these documents, unless it was refused at a newer version.
+
+        Give how many there were. Called from anywhere, when a write of that version was taken.
+        """
 
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """List what is in quarantine for an index."""

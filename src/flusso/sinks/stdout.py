@@ -119,6 +119,10 @@ class StdoutSink:
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Nothing is kept, and this sink refuses no document."""
 
+    def release(self, index: str, ids: Sequence[str], version: int) -> int:
+        """Nothing is kept."""
+        return 0
+
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """Nothing is kept."""
         return ()

@@ -48,6 +48,7 @@ class ElasticsearchClient:
         self._errors = elastic_transport
         self._is_compressed = compresses(spec)
         self._headers = base_headers(spec)
+        self._timeout_s = spec.timeout_s
         self._client = _connected(elasticsearch, elastic_transport, spec)
 
     def send(self, method: str, path: str, params: Mapping[str, str], body: bytes | None) -> Answer:
@@ -62,7 +63,16 @@ class ElasticsearchClient:
                 headers["content-encoding"] = "gzip"
         target = f"{path}?{urlencode(params)}" if params else path
         try:
-            found = self._client.transport.perform_request(method, target, body=body, headers=headers)
+            # The client's own settings of these count for its methods alone.
+            found = self._client.transport.perform_request(
+                method,
+                target,
+                body=body,
+                headers=headers,
+                request_timeout=self._timeout_s,
+                max_retries=0,
+                retry_on_status=(),
+            )
         except self._errors.TlsError as error:
             raise SinkRefused(
                 f'sink "{self._sink}" has no certificate that can be trusted',
@@ -92,23 +102,17 @@ def _connected(elasticsearch: Any, elastic_transport: Any, spec: SearchSpec) -> 
             return data
 
     kinds = ("application/json", "application/x-ndjson", "text/*", "application/*")
-    with warnings.catch_warnings():
-        # It warns of what the user asked for: no check of certificates.
-        warnings.simplefilter("ignore", elastic_transport.SecurityWarning)
-        return elasticsearch.Elasticsearch(
-            [_with_port(url) for url in spec.urls],
-            serializers=dict.fromkeys(kinds, Untouched()),
-            request_timeout=spec.timeout_s,
-            max_retries=0,
-            retry_on_status=(),
-            **_tls(spec),
-        )
+    return elasticsearch.Elasticsearch(
+        [_with_port(url) for url in spec.urls], serializers=dict.fromkeys(kinds, Untouched()), **_tls(spec)
+    )
 
 
 def _tls(spec: SearchSpec) -> dict[str, Any]:
     if not any(url.startswith("https:") for url in spec.urls):
         return {}
     if not spec.tls_verify:
+        # Each request would warn of what the user asked for.
+        warnings.filterwarnings("ignore", message="Unverified HTTPS request")
         return {"verify_certs": False, "ssl_show_warn": False}
     return {"ca_certs": spec.ca} if spec.ca is not None else {}
 

@@ -97,11 +97,12 @@ def ensure_generation(
     create_index(server, names.concrete(target), body)
 
 
-def create_index(server: Server, name: str, body: object) -> None:
-    """Make an index; that it is there already is fine."""
+def create_index(server: Server, name: str, body: object) -> bool:
+    """Make an index; that it is there already is fine, and told by False."""
     answer = server.request("PUT", f"/{name}", body, allow=(400,))
     if answer.status == 400 and answer.error_type != "resource_already_exists_exception":
         raise SinkRefused(f'sink "{server.sink}" refused to make index "{name}": {_explained(answer)}')
+    return answer.status != 400
 
 
 def _explained(answer: Answer) -> str:

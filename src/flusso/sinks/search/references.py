@@ -98,7 +98,7 @@ def forget_due(server: Server, alias: str, tokens: Sequence[str]) -> None:
 
 def _refresh(server: Server, name: str) -> None:
     """Let a search see all that was written; costs nothing when nothing was."""
-    server.retrying(lambda _: _whole(server, server.once("POST", f"/{name}/_refresh")))
+    server.retrying(lambda: _whole(server, server.once("POST", f"/{name}/_refresh")))
 
 
 def _ids(server: Server, name: str, query: Json, preference: str) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _search(
     params = params | {"allow_partial_search_results": "false"}
     params |= {"preference": preference} if preference else {}
     path = f"/{name}/_search"
-    answer = server.retrying(lambda _: _whole(server, server.once("POST", path, body, params=params)))
+    answer = server.retrying(lambda: _whole(server, server.once("POST", path, body, params=params)))
     found: dict[str, Any] = answer.json
     return found
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.sinks.search.bulk import BLOCKED
 
+T = TypeVar("T")
 _FIRST_WAIT_S = 0.2
 _MAX_WAIT_S = 10.0
 
@@ -107,12 +108,16 @@ class Server:
         allow: Collection[int] = (),
     ) -> Answer:
         """Send a request that may safely be sent again, until the server takes it."""
+        return self.retrying(lambda: self.once(method, path, body, params=params, allow=allow))
+
+    def retrying(self, step: Callable[[], T]) -> T:
+        """Take a step, again and later while the server is unavailable."""
         for failures in range(1, self.max_retries + 1):
             try:
-                return self.once(method, path, body, params=params, allow=allow)
+                return step()
             except SinkUnavailable:
                 self.back_off(failures)
-        return self.once(method, path, body, params=params, allow=allow)
+        return step()
 
     def back_off(self, failures: int) -> float:
         """Wait before trying again, longer after each failure; give how long that was.

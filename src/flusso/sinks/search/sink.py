@@ -6,18 +6,17 @@ written without one: durable is what the server acknowledged.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import SinkUnavailable
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, States, Stored
+from flusso.sinks.search import quarantine
 from flusso.sinks.search.delivery import deliver
 from flusso.sinks.search.generations import (
     IndexSettings,
@@ -46,13 +45,6 @@ _READ_PAGE = 1000
 _SCAN_PAGE = 5000
 _SCAN_TIME = "2m"
 _META_PROPERTIES: Json = {"state": {"type": "keyword", "index": False, "doc_values": False}}
-_QUARANTINE_PROPERTIES: Json = {
-    "index": {"type": "keyword"},
-    "id": {"type": "keyword"},
-    "version": {"type": "long"},
-    "sink": {"type": "keyword"},
-    "reason": {"type": "keyword", "index": False, "doc_values": False},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,21 +187,16 @@ class SearchSink:
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Keep refused documents."""
         self._ensure_own_indexes()
-        lines: list[str] = []
-        for refusal in refusals:
-            # Both names in one id, of a length that the server takes.
-            key = hashlib.sha256(f"{refusal.index}\0{refusal.id}".encode()).hexdigest()
-            lines += (json.dumps({"index": {"_id": key}}), json.dumps(asdict(refusal)))
-        if lines:
-            body = "".join(f"{line}\n" for line in lines).encode()
-            answer = self._server.request("POST", f"/{self._names.quarantine}/_bulk", body)
-            if answer.json["errors"]:
-                raise SinkUnavailable(f'sink "{self._server.sink}" did not take all of the quarantine')
+        quarantine.keep(self._server, self._names.quarantine, refusals)
+
+    def release(self, index: str, ids: Sequence[str], version: int) -> int:
+        """Forget refused documents."""
+        return quarantine.release(self._server, self._names.quarantine, index, ids, version)
 
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """List what is in quarantine, by id."""
         hits = self._all_of(self._names.quarantine, {"query": {"term": {"index": index}}})
-        return sorted((Refusal(**hit["_source"]) for hit in hits), key=lambda refusal: refusal.id)
+        return sorted((quarantine.entry_of(hit["_source"]) for hit in hits), key=lambda refusal: refusal.id)
 
     def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
         """Find documents that have all the words, best first."""
@@ -237,10 +224,12 @@ class SearchSink:
         settings = {"number_of_shards": 1, "number_of_replicas": self._settings.index.number_of_replicas}
         for name, properties in (
             (self._names.meta, _META_PROPERTIES),
-            (self._names.quarantine, _QUARANTINE_PROPERTIES),
+            (self._names.quarantine, quarantine.PROPERTIES),
         ):
             mappings = {"dynamic": "strict", "properties": properties}
-            create_index(self._server, name, {"settings": settings, "mappings": mappings})
+            if not create_index(self._server, name, {"settings": settings, "mappings": mappings}):
+                # One of an earlier release may lack some.
+                self._server.request("PUT", f"/{name}/_mapping", {"properties": properties})
         self._has_own_indexes = True
 
     def _all_of(self, name: str, body: dict[str, Json]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from flusso.errors import SinkError, SinkRefused, SinkUnavailable
 
 _APPLICATION_ID = 0x666C7573  # "flus"
-_LAYOUT = 1
+_LAYOUT = 2
 _TABLES = """
 create table if not exists generations (
     target integer primary key,
@@ -49,6 +49,8 @@ create table if not exists quarantine (
     version integer not null,
     sink text not null,
     reason text not null,
+    at real not null,
+    attempts integer not null,
     primary key (name, id)
 ) without rowid;
 """

@@ -248,18 +248,34 @@ class SqliteSink:
             )
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
-        """Keep refused documents."""
+        """Keep refused documents, each with one attempt more than it had."""
         with self._transaction():
             self._conn.executemany(
-                "insert or replace into quarantine values (?, ?, ?, ?, ?)",
-                [(each.index, each.id, each.version, each.sink, each.reason) for each in refusals],
+                "insert into quarantine values (?, ?, ?, ?, ?, ?, ?)"
+                " on conflict (name, id) do update set version = excluded.version, sink = excluded.sink,"
+                " reason = excluded.reason, at = excluded.at, attempts = attempts + excluded.attempts",
+                [
+                    (each.index, each.id, each.version, each.sink, each.reason, each.at, each.attempts)
+                    for each in refusals
+                ],
             )
+
+    def release(self, index: str, ids: Sequence[str], version: int) -> int:
+        """Forget refused documents."""
+        with self._transaction():
+            return self._conn.execute(
+                "delete from quarantine"
+                " where name = ? and version <= ? and id in (select value from json_each(?))",
+                (index, version, json.dumps(list(ids))),
+            ).rowcount
 
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """List what is in quarantine, by id."""
         with translated(self._path):
             rows = self._conn.execute(
-                "select name, id, version, sink, reason from quarantine where name = ? order by id", (index,)
+                "select name, id, version, sink, reason, at, attempts from quarantine"
+                " where name = ? order by id",
+                (index,),
             )
             return [Refusal(*row) for row in rows]
 

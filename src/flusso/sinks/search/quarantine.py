@@ -1,0 +1,82 @@
+"""Refused documents in a small index of their own, one entry for each index and id.
+
+Entries are read by id, which shows what was written without a refresh; only the list of all needs one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from flusso.document import Refusal
+from flusso.errors import SinkUnavailable
+from flusso.schema.model import Json
+from flusso.sinks.search.server import Server
+
+PROPERTIES: dict[str, Json] = {
+    "index": {"type": "keyword"},
+    "id": {"type": "keyword"},
+    "version": {"type": "long"},
+    "sink": {"type": "keyword"},
+    "reason": {"type": "keyword", "index": False, "doc_values": False},
+    "at": {"type": "double", "index": False},
+    "attempts": {"type": "long", "index": False},
+}
+_PAGE = 1000
+
+
+def keep(server: Server, name: str, refusals: Sequence[Refusal]) -> None:
+    """Write entries, each with one attempt more than it had."""
+    lines: list[str] = []
+    before = _read(server, name, {(each.index, each.id) for each in refusals})
+    for refusal in refusals:
+        known = before.get((refusal.index, refusal.id))
+        attempts = refusal.attempts + (known.attempts if known is not None else 0)
+        lines += (
+            json.dumps({"index": {"_id": _key(refusal.index, refusal.id)}}),
+            json.dumps(asdict(replace(refusal, attempts=attempts))),
+        )
+    _send(server, name, lines)
+
+
+def release(server: Server, name: str, index: str, ids: Sequence[str], version: int) -> int:
+    """Delete the entries of these documents that are not newer; give how many there were."""
+    found = _read(server, name, {(index, id_) for id_ in ids})
+    gone = [each for each in found.values() if each.version <= version]
+    _send(server, name, [json.dumps({"delete": {"_id": _key(each.index, each.id)}}) for each in gone])
+    return len(gone)
+
+
+def entry_of(source: Mapping[str, Any]) -> Refusal:
+    """Read an entry; what this release does not know of it is passed over."""
+    known = {field.name for field in fields(Refusal)}
+    return Refusal(**{key: value for key, value in source.items() if key in known})
+
+
+def _read(server: Server, name: str, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Refusal]:
+    keys = [_key(index, id_) for index, id_ in sorted(wanted)]
+    found: dict[tuple[str, str], Refusal] = {}
+    for at in range(0, len(keys), _PAGE):
+        answer = server.request("POST", f"/{name}/_mget", {"ids": keys[at : at + _PAGE]}, allow=(404,))
+        for document in answer.json.get("docs", ()):
+            if "_source" in document:
+                entry = entry_of(document["_source"])
+                found[entry.index, entry.id] = entry
+    return found
+
+
+def _send(server: Server, name: str, lines: Sequence[str]) -> None:
+    if not lines:
+        return
+    body = "".join(f"{line}\n" for line in lines).encode()
+    answer = server.request("POST", f"/{name}/_bulk", body)
+    if answer.json["errors"]:
+        raise SinkUnavailable(f'sink "{server.sink}" did not take all of the quarantine')
+
+
+def _key(index: str, id_: str) -> str:
+    """Both names in one id, of a length that the server takes."""
+    return hashlib.sha256(f"{index}\0{id_}".encode()).hexdigest()
