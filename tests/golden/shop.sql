@@ -22,13 +22,13 @@ select t0."id"::text,
         order by t3."id") as d) as "items"
       from "public"."orders" as t2
       where t2."user_id" = t0."id" and t2."status" = any($2::text[])
-      order by t2."placed" desc nulls last, t2."id"
+      order by (select t2."placed") desc nulls last, t2."id"
       limit 10) as d) as "orders",
     (select row_to_json(d.*) from (select
       case when t4."placed" >= '0001-01-01' and t4."placed" < '10000-01-01' then t4."placed" end as "placed"
       from "public"."orders" as t4
       where t4."user_id" = t0."id"
-      order by t4."placed", t4."id"
+      order by (select t4."placed"), t4."id"
       limit 1) as d) as "last",
     array(select row_to_json(d.*) from (select
       t5."label" as "label"
@@ -68,13 +68,13 @@ select t0."id"::text,
         order by t3."id") as d) as "items"
       from "public"."orders" as t2
       where t2."user_id" = t0."id" and t2."status" = any($3::text[])
-      order by t2."placed" desc nulls last, t2."id"
+      order by (select t2."placed") desc nulls last, t2."id"
       limit 10) as d) as "orders",
     (select row_to_json(d.*) from (select
       case when t4."placed" >= '0001-01-01' and t4."placed" < '10000-01-01' then t4."placed" end as "placed"
       from "public"."orders" as t4
       where t4."user_id" = t0."id"
-      order by t4."placed", t4."id"
+      order by (select t4."placed"), t4."id"
       limit 1) as d) as "last",
     array(select row_to_json(d.*) from (select
       t5."label" as "label"

@@ -20,13 +20,13 @@ select t0."id"::text,
     (select case when t3."placed" >= '0001-01-01' and t3."placed" < '10000-01-01' then t3."placed" end
       from "public"."orders" as t3
       where t3."user_id" = t0."id" and t3."placed" is not null
-      order by t3."placed"
+      order by (select t3."placed")
       limit 1) as "first",
     (select t4."status"
       from (select * from "public"."orders" where "orders"."total" > $2::numeric and ("orders"."placed" is not null and (total = 0
 )) is not true) as t4
       where t4."user_id" = t0."id" and t4."status" is not null
-      order by t4."status" desc
+      order by (select t4."status") desc
       limit 1) as "last",
     array(select t5."id"
       from "public"."orders" as t5
@@ -73,13 +73,13 @@ select t0."id"::text,
     (select case when t3."placed" >= '0001-01-01' and t3."placed" < '10000-01-01' then t3."placed" end
       from "public"."orders" as t3
       where t3."user_id" = t0."id" and t3."placed" is not null
-      order by t3."placed"
+      order by (select t3."placed")
       limit 1) as "first",
     (select t4."status"
       from (select * from "public"."orders" where "orders"."total" > $3::numeric and ("orders"."placed" is not null and (total = 0
 )) is not true) as t4
       where t4."user_id" = t0."id" and t4."status" is not null
-      order by t4."status" desc
+      order by (select t4."status") desc
       limit 1) as "last",
     array(select t5."id"
       from "public"."orders" as t5

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from flusso.builder.keys import columns_of, join_texts
-from flusso.builder.level import Level
+from flusso.builder.level import Level, without_index
 from flusso.catalog import Column
 from flusso.postgres.identifiers import quote
 from flusso.postgres.values import render
@@ -81,7 +81,7 @@ def first_in_order(item: Aggregate, level: Level) -> str:
     """Narrow the rows, whose conditions come before, to the one that `min` or `max` takes."""
     _, name = _number(item, level)
     direction = " desc" if item.kind is AggregateKind.MAX else ""
-    return f" and {name} is not null{level.line}order by {name}{direction}{level.line}limit 1"
+    return f" and {name} is not null{level.line}order by {without_index(name)}{direction}{level.line}limit 1"
 
 
 def _ids(item: Aggregate, level: Level, rows: str) -> str:

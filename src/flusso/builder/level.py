@@ -26,3 +26,13 @@ class Level:
     def column(self, name: str) -> tuple[Column, str]:
         """Give a column, and the expression that names it."""
         return self.table.columns[name], f"{self.alias}.{quote(name)}"
+
+
+def without_index(name: str) -> str:
+    """Name a column to order by, where only the first rows are taken, so that no index gives that order.
+
+    For a limit the planner likes an index in its order, and goes through the rows of everybody until it has
+    met enough of those that are asked for: through the whole table, where they are fewer than it believes.
+    Without fresh statistics it believes that they are many. By the link it reads no more than they are.
+    """
+    return f"(select {name})"

@@ -5,11 +5,13 @@ Pure. Documents (`statement`) and their references (`tokens`) are selected from 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import add
 
 from flusso.builder.conditions import Operands, select_rows
 from flusso.builder.keys import columns_of, join_keys
-from flusso.builder.level import Level
+from flusso.builder.level import Level, without_index
 from flusso.catalog import Catalog
 from flusso.postgres.identifiers import quote
 from flusso.schema.model import Aggregate, Direction, Join, JoinKind, OrderBy, Through
@@ -83,16 +85,18 @@ def order_and_limit(item: Join, level: Level) -> str:
     is_single = item.kind is JoinKind.BELONGS_TO and key and set(key) <= set(item.primary_key)
     if is_single:
         return ""
-    order = [_order(entry, level.alias) for entry in item.order_by]
     named = {entry.column for entry in item.order_by}
     rest = [name for name in dict.fromkeys([*item.primary_key, *key]) if name not in named]
-    order += [f"{level.alias}.{quote(name)}" for name in rest]
+    entries = [*item.order_by, *(OrderBy(name) for name in rest)]
+    names = [f"{level.alias}.{quote(entry.column)}" for entry in entries]
     limit = item.limit if item.kind.is_to_many else 1
-    last = f"{level.line}limit {limit}" if limit is not None else ""
-    return f"{level.line}order by {', '.join(order)}{last}"
+    if limit is None:
+        return f"{level.line}order by {_in_order(names, entries)}"
+    names[0] = without_index(names[0])
+    return f"{level.line}order by {_in_order(names, entries)}{level.line}limit {limit}"
 
 
-def _order(entry: OrderBy, alias: str) -> str:
+def _in_order(names: Sequence[str], entries: Sequence[OrderBy]) -> str:
     # Ascending has nulls last by itself; saying so would only lengthen the statement.
-    suffix = " desc nulls last" if entry.direction is Direction.DESC else ""
-    return f"{alias}.{quote(entry.column)}{suffix}"
+    directions = (" desc nulls last" if entry.direction is Direction.DESC else "" for entry in entries)
+    return ", ".join(map(add, names, directions))
