@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from random import Random
 from typing import Any
 
 import psycopg
@@ -8,7 +9,11 @@ import pytest
 from declared import compiled, count, followed, has_many, root, scalar, seeded
 
 from fix_postgres import Database
-from flusso.builder.read import BlockRange, Built, plan_ranges, read_documents, read_range
+from flusso.builder.choose import choose_keys
+from flusso.builder.read import BlockRange, Built, find_documents, plan_ranges, read_documents, read_range
+from flusso.document import id_text
+from flusso.errors import BuildError
+from flusso.schema.model import RawFilter
 
 pytestmark = pytest.mark.postgres
 
@@ -53,6 +58,75 @@ def test_a_key_is_the_text_that_the_wal_prints(database: Database, kind: str, va
 def test_no_keys_cost_no_statement(database: Database) -> None:
     _fill(database, 1)
     assert followed(database, compiled(database, THINGS)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd"), [("bigint", "ghost"), ("uuid", "7"), ("date", "2024-02-31"), ("int", "9e9")]
+)
+def test_an_id_that_no_key_can_be_has_no_row_and_hinders_no_other(
+    database: Database, kind: str, odd: str
+) -> None:
+    good = {"bigint": "1", "uuid": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "date": "2024-01-02", "int": "3"}[
+        kind
+    ]
+    database.execute(f"create table things (id {kind} primary key, name text)")
+    database.execute("insert into things values (%s, 'a')", good)
+    plan = compiled(database, root("things", scalar("name")))
+    keys = [(odd,), (good,), ("nul\x00",), ("two", "parts")]
+    built = {item.id: item.body for item in followed(database, plan, *keys)}
+    assert built == {good: b'{"name":"a"}', odd: None, "nul\x00": None, "two|parts": None}
+    with database.connect() as conn:
+        assert find_documents(conn, plan, keys) == {good}
+
+
+def test_a_document_that_cannot_be_built_is_an_error_and_no_removal(database: Database) -> None:
+    database.execute("create table things (id bigint primary key, name text)")
+    database.execute("insert into things values (1, 'x'), (2, '3')")
+    plan = compiled(database, root("things", scalar("name"), filters=(RawFilter("name::int > 0"),)))
+    for keys in ([("1",)], [("1",), ("ghost",)]):
+        with database.connect() as conn, pytest.raises(BuildError):
+            read_documents(conn, plan, keys)
+
+
+def test_documents_are_found_by_the_rules_that_build_them(database: Database) -> None:
+    database.execute(
+        "create table things (id numeric, part text, name text, gone bool, primary key (id, part))"
+    )
+    database.execute(
+        "insert into things values (1.00, 'a|b', 'x', false), (2, 'c', 'y', true), (3, 'd', 'z', false)"
+    )
+    schema = root("things", scalar("name"), primary_key=("id", "part"), filters=(RawFilter("not gone"),))
+    plan = compiled(database, schema)
+    keys = [("1.00", "a|b"), ("1.0", "a|b"), ("2", "c"), ("3", "d"), ("4", "e")]
+    with database.connect() as conn:
+        assert find_documents(conn, plan, keys) == {id_text(keys[0]), id_text(keys[3])}
+        built = read_documents(conn, plan, keys)
+        assert {item.id for item in built if item.body is not None} == find_documents(conn, plan, keys)
+
+
+def test_finding_documents_reads_no_related_table(database: Database) -> None:
+    _fill(database, 100)
+    database.execute("create table parts (id bigint primary key, thing_id bigint)")
+    plan = compiled(database, root("things", scalar("id", "long"), count("parts", "parts", ("thing_id",))))
+    with database.connect() as conn:
+        sql = f"explain {plan.found_by_keys.sql}".encode()
+        explained = str(psycopg.RawCursor(conn).execute(sql, ["{1}"]).fetchall())
+    assert "things" in explained
+    assert "parts" not in explained
+
+
+def test_chosen_rows_are_distinct_rows_of_all_parts_of_the_table(database: Database) -> None:
+    _fill(database, 3000)
+    plan = compiled(database, THINGS)
+    with database.connect() as conn:
+        chosen = choose_keys(conn, plan, 50, Random(1))
+        assert len(set(chosen)) == 50
+        assert min(int(key[0]) for key in chosen) < 1000
+        assert max(int(key[0]) for key in chosen) > 2000
+        assert choose_keys(conn, plan, 50, Random(2)) != chosen
+        assert sorted(choose_keys(conn, plan, 10_000, Random(1)), key=lambda key: int(key[0])) == [
+            (str(n),) for n in range(1, 3001)
+        ]
 
 
 def test_ranges_cover_every_row_exactly_once(database: Database) -> None:

@@ -42,13 +42,26 @@ def match_keys(alias: str, columns: Sequence[Column]) -> str:
     if len(columns) == 1 and not columns[0].is_array:
         (column,) = columns
         return f"{alias}.{quote(column.name)} {operator(column, '=')} any($1::text[]::{column.type}[])"
+    same = " and ".join(
+        f"{alias}.{quote(column.name)} {operator(column, '=')} k.k{n}" for n, column in enumerate(columns, 1)
+    )
+    return f"exists (select from {_given_keys(columns)} where {same})"
+
+
+def count_keys(columns: Sequence[Column]) -> str:
+    """Give the SELECT that fails when a text in `$1`, `$2` … is no value of its column's type."""
+    counts = ", ".join(f"count(k.k{n})" for n in range(1, len(columns) + 1))
+    return f"select {counts} from {_given_keys(columns)}"
+
+
+def _given_keys(columns: Sequence[Column]) -> str:
+    """Give the tuples in `$1`, `$2` … as rows `k` with columns `k1`, `k2` …, each of its column's type."""
     numbered = list(enumerate(columns, 1))
     arrays = ", ".join(f"${n}::text[]" for n, _ in numbered)
     names = ", ".join(f"k{n}" for n, _ in numbered)
     # Cast one by one: an array of arrays has no text array to come from, and unnest takes composites apart.
     values = ", ".join(f"k{n}::{column.type} as k{n}" for n, column in numbered)
-    same = " and ".join(f"{alias}.{quote(c.name)} {operator(c, '=')} k.k{n}" for n, c in numbered)
-    return f"exists (select from (select {values} from unnest({arrays}) as k({names})) as k where {same})"
+    return f"(select {values} from unnest({arrays}) as k({names})) as k"
 
 
 def select_texts(alias: str, columns: Sequence[Column]) -> str:

@@ -10,10 +10,17 @@ from dataclasses import dataclass, replace
 
 from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
-from flusso.builder.keys import columns_of, may_be_hashed, select_texts
+from flusso.builder.keys import columns_of, count_keys, may_be_hashed, select_texts
 from flusso.builder.paths import Hop, Path, find_paths
 from flusso.builder.references import Reference, keep_fitting
-from flusso.builder.statement import Statement, documents_by_keys, documents_by_range
+from flusso.builder.statement import (
+    PARTITION,
+    Statement,
+    documents_by_keys,
+    documents_by_range,
+    keys_alone,
+    match_range,
+)
 from flusso.catalog import Catalog, TableName
 from flusso.change import WatchedTable
 from flusso.diagnostic import Code, Diagnostic
@@ -46,6 +53,8 @@ class IndexPlan:
     """Key columns of the root."""
     by_keys: Statement
     """Documents of given keys: `$1` … are text arrays, one for each key column, then the operands."""
+    found_by_keys: Statement
+    """The keys alone of those documents; nothing is built."""
     by_range: Statement
     """Documents of root rows with `ctid >= $1 and ctid < $2`, then the operands."""
     paths: tuple[Path, ...]
@@ -53,6 +62,10 @@ class IndexPlan:
     """Every table that the documents read."""
     long_keys: Statement
     """The keys of the root rows whose id may be a hash, without operands."""
+    keys_by_range: Statement
+    """The keys of root rows with `ctid >= $1 and ctid < $2`, whatever the filters say, without operands."""
+    cast_keys: Statement
+    """Fails when one of the given keys is text that no row's key can be; `$1` … as in `by_keys`."""
     references: tuple[Reference, ...] = ()
     """The places whose rows the statements give as tokens, in a last column."""
 
@@ -72,16 +85,20 @@ def compile_index(
     key = columns_of(root, whole.primary_key)
     paths = find_paths(whole, catalog)
     kept = keep_fitting(references, paths, catalog)
-    all_keys = f"select {select_texts('t', key)}\nfrom {quote_table(root.name)} as t"
+    by_keys = documents_by_keys(whole, catalog, kept)
+    all_keys = f"select {select_texts('t', key)}\nfrom"
     return IndexPlan(
         index=index,
         root=whole.table,
         key=whole.primary_key,
-        by_keys=documents_by_keys(whole, catalog, kept),
+        by_keys=by_keys,
+        found_by_keys=keys_alone(by_keys, len(key)),
         by_range=documents_by_range(whole, catalog, kept),
         paths=paths,
         reads=tables_of(whole),
-        long_keys=Statement(f"{all_keys}\nwhere {may_be_hashed('t', key)}", ()),
+        long_keys=Statement(f"{all_keys} {quote_table(root.name)} as t\nwhere {may_be_hashed('t', key)}", ()),
+        keys_by_range=Statement(f"{all_keys} {PARTITION} as t\nwhere {match_range('t')}", ()),
+        cast_keys=Statement(count_keys(key), ()),
         references=kept,
     )
 

@@ -7,9 +7,9 @@ line break, so it may stand as it is in a body of lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.types.string import ByteaBinaryLoader
@@ -24,6 +24,7 @@ from flusso.document import Key, id_text, is_hashed
 from flusso.postgres.connect import Connection
 from flusso.postgres.identifiers import quote_table
 
+T = TypeVar("T")
 _HASHED_PAGE = 10_000
 _MAX_FETCH = 10_000
 # Larger ones cost a search server a little less, but what the stream writes beside a seed waits behind them.
@@ -60,16 +61,45 @@ def read_documents(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> li
 
     Ids are compared as text: 1.0 and 1.00 are one key in SQL and two ids in an index.
     """
-    if not keys:
-        return []
-    asked = [key for key in keys if not is_hashed(key)]
-    with building(f'cannot build documents of index "{plan.index}"'):
-        if len(asked) < len(keys):
-            asked += _find_hashed(conn, plan, {id_text(key) for key in keys if is_hashed(key)})
-        built = _read(conn, plan, asked) if asked else []
+    built = _asking(conn, plan, keys, _read)
     found = {document.id for document in built}
     missing = dict.fromkeys(text for text in map(id_text, keys) if text not in found)
     return [*built, *(Built(text, None) for text in missing)]
+
+
+def find_documents(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> set[str]:
+    """Give the ids of those keys that have a document now, without building it."""
+    return set(_asking(conn, plan, keys, _find))
+
+
+def _asking(
+    conn: Connection,
+    plan: IndexPlan,
+    keys: Sequence[Key],
+    ask: Callable[[Connection, IndexPlan, list[Key]], list[T]],
+) -> list[T]:
+    """Ask for the rows of keys. Ids that a sink holds may be anything: what cannot be a key has no row."""
+    asked = [key for key in keys if len(key) == len(plan.key) and not is_hashed(key)]
+    with building(f'cannot build documents of index "{plan.index}"'):
+        if hashed := {id_text(key) for key in keys if is_hashed(key)}:
+            asked += _find_hashed(conn, plan, hashed)
+        try:
+            return ask(conn, plan, asked) if asked else []
+        except (psycopg.DataError, psycopg.IntegrityError):
+            fit = _fitting(conn, plan, asked)
+            if len(fit) == len(asked):
+                raise
+            return ask(conn, plan, fit) if fit else []
+
+
+def _fitting(conn: Connection, plan: IndexPlan, keys: list[Key]) -> list[Key]:
+    """Leave out the keys that are no values of the key's type, found by halves."""
+    try:
+        psycopg.RawCursor(conn).execute(plan.cast_keys.sql.encode(), key_arrays(keys))
+        return keys
+    except (psycopg.DataError, psycopg.IntegrityError):
+        half = len(keys) // 2
+        return [*_fitting(conn, plan, keys[:half]), *_fitting(conn, plan, keys[half:])] if half else []
 
 
 def _read(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]:
@@ -77,6 +107,12 @@ def _read(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]
     _give_bytes(cursor)
     cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
     return _built(cursor.fetchall(), plan)
+
+
+def _find(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[str]:
+    found = plan.found_by_keys
+    rows = psycopg.RawCursor(conn).execute(found.sql.encode(), [*key_arrays(keys), *found.operands])
+    return [id_text(row) for row in rows]
 
 
 def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> list[Key]:

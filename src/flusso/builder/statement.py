@@ -60,9 +60,19 @@ def documents_by_range(
     table that holds rows, and no condition on the root would keep the planner from looking into all of them.
     """
     is_partitioned = catalog.tables[schema.table].kind is TableKind.PARTITIONED
-    match = f"{_ROOT}.ctid >= $1::tid and {_ROOT}.ctid < $2::tid"
     source = PARTITION if is_partitioned else None
-    return _compile(schema, catalog, match, 2, references, source=source)
+    return _compile(schema, catalog, match_range(_ROOT), 2, references, source=source)
+
+
+def keys_alone(statement: Statement, columns: int) -> Statement:
+    """Give the keys of the documents that a statement gives. The planner builds only what is selected."""
+    names = ", ".join(f"k{n}" for n in range(1, columns + 1))
+    return Statement(f"select {names} from (\n{statement.sql}\n) as d({names}, body)", statement.operands)
+
+
+def match_range(alias: str) -> str:
+    """Compare with the ctids in `$1` and `$2`, the second excluded."""
+    return f"{alias}.ctid >= $1::tid and {alias}.ctid < $2::tid"
 
 
 _ROOT = "t0"

@@ -1,0 +1,63 @@
+"""Choose rows of a root table at random, for whoever looks at a few documents only.
+
+Blocks are chosen first and then rows in them, so that a large table is not read for a small sample. Rows in
+sparse blocks are a little more likely than others, and of a table that is nearly all empty blocks fewer may
+be found than were asked for. The filters are not asked: a row that they leave out must have no document,
+which is as good to look at.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+
+import psycopg
+
+from flusso.builder.extents import Extent, read_extents
+from flusso.builder.failure import building
+from flusso.builder.plan import IndexPlan
+from flusso.builder.statement import PARTITION
+from flusso.document import Key
+from flusso.postgres.connect import Connection
+from flusso.postgres.identifiers import quote_table
+
+_MOST_BLOCKS, _BLOCKS_OF_A_ROW = 1000, 50
+"""How many blocks are looked into at most: so many, and so many more for each row."""
+
+
+def choose_keys(conn: Connection, plan: IndexPlan, count: int, chance: random.Random) -> list[Key]:
+    """Give the keys of so many rows, or of all if there are fewer."""
+    found: list[Key] = []
+    blocks = _shuffled(read_extents(conn, plan.root), chance)
+    for looked, (extent, block) in enumerate(islice(blocks, _MOST_BLOCKS + count * _BLOCKS_OF_A_ROW), 1):
+        found += _keys_of(conn, plan, extent, block)
+        # From as many blocks as there are rows to choose, so that neighbours are not all there is.
+        if len(found) >= count and looked >= count:
+            break
+    return chance.sample(found, min(count, len(found)))
+
+
+def _shuffled(extents: list[Extent], chance: random.Random) -> Iterator[tuple[Extent, int]]:
+    """Go through all blocks of all tables in random order, each once."""
+    total = sum(extent.blocks for extent in extents)
+    seen: set[int] = set()
+    while len(seen) < total:
+        number = chance.randrange(total)
+        if number not in seen:
+            seen.add(number)
+            yield _place(extents, number)
+
+
+def _place(extents: list[Extent], number: int) -> tuple[Extent, int]:
+    for extent in extents:
+        if number < extent.blocks:
+            return extent, number
+        number -= extent.blocks
+    raise ValueError("there are not so many blocks")
+
+
+def _keys_of(conn: Connection, plan: IndexPlan, extent: Extent, block: int) -> list[Key]:
+    sql = plan.keys_by_range.sql.replace(PARTITION, quote_table(extent.table))
+    with building(f"cannot read rows of {extent.table}"):
+        return psycopg.RawCursor(conn).execute(sql.encode(), [f"({block},0)", f"({block + 1},0)"]).fetchall()
