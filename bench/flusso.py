@@ -100,6 +100,20 @@ def start_flusso(folder: Path, env: dict[str, str], *arguments: str) -> Pipeline
     return Pipeline(process, log_file)
 
 
+def call_flusso(folder: Path, env: dict[str, str], *arguments: str) -> str:
+    """Run another command to its end and give what it printed; it must end well."""
+    done = subprocess.run(
+        [sys.executable, "-m", "flusso.cli.main", *arguments],
+        cwd=folder,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"flusso {arguments[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
 def _role(process: psutil.Process) -> str:
     """Tell by the command line; whatever else a JVM starts is counted with it."""
     try:

@@ -42,7 +42,8 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │       └── SlotExists        3  it is there already, where a new one has to be made
     ├── SinkError                 4  the search server or the embedded store
     │   ├── SinkUnavailable       4  not reachable, overloaded, timed out                 retryable
-    │   └── SinkRefused           4  it answers, and says no
+    │   ├── SinkRefused           4  it answers, and says no
+    │   └── IndexUnready          4  it has no whole index of the present schema to compare
     ├── DocumentMissing           1  there is no document of that id
     ├── DocumentRefused           5  a document was refused and the policy is to stop
     └── EngineError               6  Spark or its JVM
@@ -254,6 +255,10 @@ class SinkUnavailable(SinkError):
 
 class SinkRefused(SinkError):
     """The sink answers, and says no."""
+
+
+class IndexUnready(SinkError):
+    """A sink has no whole index of the present schema: there is nothing to compare."""
 
 
 class DocumentMissing(FlussoError):

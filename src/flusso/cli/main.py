@@ -7,7 +7,7 @@ import sys
 import typer
 
 from flusso import __version__
-from flusso.cli import build, check, demo, init, reindex, run, sample, schema, search, slot, status
+from flusso.cli import build, check, demo, init, reindex, run, sample, schema, search, slot, status, verify
 from flusso.cli.report import open_console, print_findings, printable, summarize
 from flusso.errors import ConfigError, FlussoError
 
@@ -24,6 +24,7 @@ app.command()(build.build)
 app.command()(sample.sample)
 app.command()(schema.schema)
 app.command()(status.status)
+app.command()(verify.verify)
 app.command()(search.search)
 app.command()(reindex.reindex)
 app.command()(demo.demo)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from flusso.engine.events import Event, Listener, SeedAdvanced, SeedFinished, SeedStarted
+from flusso.engine.events import Event, Listener, SeedAdvanced, SeedFinished, SeedStarted, VerifyAdvanced
 from flusso.ops.logs import describe
 
 
@@ -33,9 +33,9 @@ def print_line(event: Event) -> None:
 
 @contextmanager
 def seed_bars(console: Console, *, others: Listener | None = None) -> Iterator[Listener]:
-    """Give a listener that draws one bar for each index being seeded; other events are lines."""
+    """Give a listener that draws a bar for each index being seeded or verified; other events are lines."""
     progress = Progress(
-        TextColumn("[bold]seed {task.fields[index]}"),
+        TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=None),
         TextColumn("{task.percentage:>3.0f}%  {task.fields[documents]:,} docs  {task.fields[rate]:,.0f}/s"),
         TimeElapsedColumn(),
@@ -50,10 +50,16 @@ def seed_bars(console: Console, *, others: Listener | None = None) -> Iterator[L
         with lock:
             match event:
                 case SeedStarted(index, ranges):
-                    bars[index] = progress.add_task("seed", total=ranges, index=index, documents=0, rate=0.0)
+                    bars[index] = progress.add_task(f"seed {index}", total=ranges, documents=0, rate=0.0)
                 case SeedAdvanced(index, done, _, documents, _, seconds):
                     rate = documents / seconds if seconds else 0.0
                     progress.update(bars[index], completed=done, documents=documents, rate=rate)
+                case VerifyAdvanced(index, part, done, total, documents, _, seconds):
+                    name = f"verify {index}" if part == "rows" else f"verify {index}, documents held"
+                    if name not in bars:
+                        bars[name] = progress.add_task(name, documents=0, rate=0.0)
+                    rate = documents / seconds if seconds else 0.0
+                    progress.update(bars[name], completed=done, total=total, documents=documents, rate=rate)
                 case SeedFinished(index):
                     progress.update(bars[index], completed=progress.tasks[bars[index]].total)
                 case _ if others is not None:

@@ -127,6 +127,41 @@ class DebtPaid:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyAdvanced:
+    """Some of an index is compared: blocks of its root table, or documents that a sink holds."""
+
+    index: str
+    part: str
+    """`rows`, or `held`."""
+    done: int
+    total: int
+    documents: int
+    suspects: int
+    """Documents that did not agree at the first look."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class VerifySettled:
+    """Suspects were looked at again, past the position at which they were seen."""
+
+    index: str
+    suspects: int
+    differences: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Documents that differ were built anew and written, or removed."""
+
+    index: str
+    sink: str
+    written: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """Something failed that may heal, and is tried again after so many seconds."""
 
@@ -175,6 +210,9 @@ Event: TypeAlias = (
     | DebtFound
     | DebtAdvanced
     | DebtPaid
+    | VerifyAdvanced
+    | VerifySettled
+    | Repaired
     | Retrying
     | Recovered
     | CaughtUp

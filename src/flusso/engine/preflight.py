@@ -68,10 +68,17 @@ def refuse(findings: Sequence[Diagnostic]) -> None:
         )
 
 
-def look_for_blind(conn: Connection, spec: PipelineSpec) -> tuple[Blind, ...]:
-    """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database."""
+def compile_indexes(conn: Connection, spec: PipelineSpec) -> list[IndexPlan]:
+    """Compile every index; `SchemaError` when one does not fit the database."""
     catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
-    plans = [compile_index(index.name, index.schema, catalog) for index in spec.indexes]
+    return [compile_index(index.name, index.schema, catalog) for index in spec.indexes]
+
+
+def look_for_blind(
+    conn: Connection, spec: PipelineSpec, plans: Sequence[IndexPlan] | None = None
+) -> tuple[Blind, ...]:
+    """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database."""
+    plans = compile_indexes(conn, spec) if plans is None else plans
     return _blind(spec, plans, inspect_coverage(conn, spec.publication, watched_tables(plans)))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import Any
 
 import pyarrow as pa
 
@@ -107,6 +108,16 @@ def write_held(
         with _released(spec):
             for number in _numbers_of(batches):
                 yield from _reports(_guarded(spec, iter(shares[number]), only_gone=only_gone))
+
+    return run
+
+
+def by_number(spec: WorkSpec, work_off: Callable[[int], Any]) -> Callable[[Batches], Batches]:
+    """Make a task of a function: the number that comes in says which share, what it gives is the report."""
+
+    def run(batches: Batches) -> Batches:
+        with _released(spec):
+            yield from _reports([work_off(number) for number in _numbers_of(batches)])
 
     return run
 
@@ -240,5 +251,5 @@ def _id_batches(ids: Iterator[DocumentId]) -> Batches:
         yield pa.record_batch(columns, schema=ID_SCHEMA)
 
 
-def _reports(reports: Iterable[WriteReport | TurnReport]) -> Batches:
+def _reports(reports: Iterable[Any]) -> Batches:
     yield pa.record_batch([[pickle.dumps(report) for report in reports]], schema=REPORT_SCHEMA)

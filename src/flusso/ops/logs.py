@@ -17,12 +17,15 @@ from flusso.engine.events import (
     LookingAgain,
     Noticed,
     Recovered,
+    Repaired,
     Reseeding,
     Retrying,
     SeedAdvanced,
     SeedFinished,
     SeedStarted,
     Stopped,
+    VerifyAdvanced,
+    VerifySettled,
     Waiting,
 )
 
@@ -63,6 +66,19 @@ def describe(event: Event) -> str:
             return f"building anew index={index} sink={sink} documents={documents} seconds={seconds:.1f}"
         case DebtPaid(index, sink, documents, seconds):
             return f"exact again index={index} sink={sink} documents={documents} seconds={seconds:.1f}"
+        case VerifyAdvanced(index, part, done, total, documents, suspects, seconds):
+            rate = documents / seconds if seconds else 0
+            return (
+                f"verify advanced index={index} part={part} done={done}/{total} documents={documents} "
+                f"suspects={suspects} docs_per_s={rate:.0f}"
+            )
+        case VerifySettled(index, suspects, differences, seconds):
+            return (
+                f"verify looked again index={index} suspects={suspects} differences={differences} "
+                f"seconds={seconds:.1f}"
+            )
+        case Repaired(index, sink, written, removed):
+            return f"repaired index={index} sink={sink} written={written} removed={removed}"
         case Retrying(error, attempt, delay_s, since):
             began = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             return f"retrying attempt={attempt} delay_s={delay_s:.1f} since={began} because: {error}"

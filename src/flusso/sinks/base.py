@@ -40,6 +40,8 @@ class Capabilities:
     can_search: bool = True
     keeps_references: bool = True
     """Finds documents by the tokens that they were written with."""
+    keeps_bytes: bool = True
+    """Whether a document comes back as it was written; not where something changes it on its way in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,9 @@ class Sink(Protocol):
 
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Fetch documents by id, without waiting for a refresh. Absent ones are left out."""
+
+    def mended(self, target: IndexTarget, body: bytes) -> bytes | None:
+        """Give what the sink keeps in place of a document that it cannot take as it is; None when it can."""
 
     def ids(self, target: IndexTarget) -> Iterator[str]:
         """Go through the ids of all documents of the generation that writes have made durable."""

@@ -83,6 +83,10 @@ class StdoutSink:
         """Nothing is kept."""
         return {}
 
+    def mended(self, target: IndexTarget, body: bytes) -> bytes | None:
+        """Nothing is kept."""
+        return None
+
     def ids(self, target: IndexTarget) -> Iterator[str]:
         """Nothing is kept."""
         return iter(())

@@ -63,8 +63,8 @@ class SearchSpec:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Everything, from anywhere."""
-        return Capabilities()
+        """Everything, from anywhere; an ingest pipeline makes other documents of those it is given."""
+        return Capabilities(keeps_bytes=self.pipeline is None)
 
     @property
     def shape(self) -> Mapping[str, Json]:

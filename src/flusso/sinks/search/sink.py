@@ -26,6 +26,7 @@ from flusso.sinks.search.generations import (
     ensure_generation,
     publish_generation,
 )
+from flusso.sinks.search.mend import Fields, mend, opaque_fields
 from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
@@ -69,6 +70,7 @@ class SearchSink:
         self._settings = settings
         self._names = Names(settings.prefix)
         self._has_own_indexes = False
+        self._opaque: dict[IndexTarget, Fields] = {}
 
     def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
         """Make the generation's index with its mapping, and the indexes for state and quarantine."""
@@ -148,6 +150,14 @@ class SearchSink:
                     version = int(_value(text, places["_version"]))
                     found[_value(text, places["_id"])] = Stored(version, body.encode())
         return found
+
+    def mended(self, target: IndexTarget, body: bytes) -> bytes | None:
+        """Give the document with the JSON that the server refuses as text."""
+        fields = self._opaque.get(target)
+        if fields is None:
+            found = self._server.request("GET", f"/{self._names.concrete(target)}/_mapping").json
+            fields = self._opaque[target] = opaque_fields(next(iter(found.values()))["mappings"])
+        return mend(body, fields) if fields else None
 
     def ids(self, target: IndexTarget) -> Iterator[str]:
         """Go through all ids, page by page."""

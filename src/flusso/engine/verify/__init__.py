@@ -1,0 +1,1 @@
+"""Compare indexes with the tables they are made from, and repair what differs."""

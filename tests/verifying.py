@@ -1,0 +1,86 @@
+"""Verify indexes in tests without Spark: the same tasks on real tables and sinks, one after the other."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from flusso.builder.read import plan_ranges
+from flusso.document import DocumentId, key_of
+from flusso.engine import tasks, work
+from flusso.engine.events import Event
+from flusso.engine.outcome import settle_reports
+from flusso.engine.provision import Prepared, prepare
+from flusso.engine.spec import PipelineSpec
+from flusso.engine.verify.facts import Verification, Verified
+from flusso.engine.verify.prepare import prepare_verify
+from flusso.engine.verify.run import Place, verify_all
+from flusso.lsn import Version
+from flusso.postgres.version import emit_version
+
+
+def run_here(task: Callable[[Any], Any], count: int) -> list[Any]:
+    """What Spark would do with a task, in this process."""
+    found: list[Any] = []
+    for number in range(count):
+        for batch in task(iter([pa.record_batch([pa.array([number])], ["id"])])):
+            found += (pickle.loads(row.as_py()) for row in batch.column(0))
+    return found
+
+
+def fill(spec: PipelineSpec) -> Prepared:
+    """Make slot and publication, and fill every index, as a run would."""
+    prepared = prepare(spec, lambda event: None, threading.Event())
+    assert prepared is not None
+    for index in [entry.state.index for entry in prepared.ledger.entries if not entry.state.is_seeded]:
+        with work.looking(spec.dsn) as conn:
+            ranges = plan_ranges(conn, prepared.work.plans[index], spec.batch.seed_range_mb)
+        (report,) = run_here(tasks.write_ranges(prepared.work, [ranges], 600.0), 1)
+        assert report.done == len(ranges)
+        totals = settle_reports(report.reports, prepared.work, {}, lambda: Version(0))
+        prepared.ledger.finish_seed(index, totals.highest_version)
+    return prepared
+
+
+def write_documents(prepared: Prepared, index: str, *ids: str) -> None:
+    """Build and write documents, as a batch that was told of them would."""
+    columns = len(prepared.work.plans[index].key)
+    share = [DocumentId(index, key_of(id_, columns)) for id_ in ids]
+    reports = run_here(tasks.write_held(prepared.work, [share], only_gone=False), 1)
+    settle_reports(reports, prepared.work, {}, lambda: Version(0))
+
+
+def record(prepared: Prepared, spec: PipelineSpec) -> None:
+    """Remember the present position in every sink, as a batch does."""
+    with work.looking(spec.dsn) as conn:
+        lsn = emit_version(conn).lsn
+    prepared.ledger.record(lsn, 0)
+
+
+def verify(
+    spec: PipelineSpec,
+    tell: Callable[[Event], None] | None = None,
+    *,
+    names: tuple[str, ...] = (),
+    **options: Any,
+) -> Verification:
+    """What `flusso verify` finds."""
+    place = Place(run_here, parallelism=2)
+    return verify_all(
+        prepare_verify(spec, names), place, tell or (lambda event: None), threading.Event(), **options
+    )
+
+
+def verify_one(spec: PipelineSpec, tell: Callable[[Event], None] | None = None, **options: Any) -> Verified:
+    """What it finds of the only index in the only sink."""
+    (one,) = verify(spec, tell, **options).indexes
+    return one
+
+
+def found(one: Verified) -> dict[str, str]:
+    """The differences: their kinds by id."""
+    return {difference.id: difference.kind.value for difference in one.differences}
