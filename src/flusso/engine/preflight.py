@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flusso.builder.check.database import check_schemas
 from flusso.builder.plan import IndexPlan, compile_index, find_shared_rows, watched_tables
+from flusso.builder.references import Reference
 from flusso.capture.coverage import Coverage, inspect_coverage
 from flusso.capture.identity import IdentityNeed
 from flusso.capture.prerequisites import inspect_failover, inspect_prerequisites, inspect_replica
@@ -21,6 +22,7 @@ from flusso.errors import SchemaError, SourceRefused
 from flusso.postgres.connect import Connection
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import tables_of
+from flusso.sinks.base import IndexState
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +70,25 @@ def refuse(findings: Sequence[Diagnostic]) -> None:
         )
 
 
-def compile_indexes(conn: Connection, spec: PipelineSpec) -> list[IndexPlan]:
-    """Compile every index; `SchemaError` when one does not fit the database."""
+def compile_indexes(
+    conn: Connection, spec: PipelineSpec, states: Iterable[IndexState] = ()
+) -> list[IndexPlan]:
+    """Compile every index as its generations are written, with their references.
+
+    `SchemaError` when one does not fit the database.
+    """
     catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
-    return [compile_index(index.name, index.schema, catalog) for index in spec.indexes]
+    kept: dict[str, set[Reference]] = {}
+    for state in states:
+        kept.setdefault(state.index, set()).update(map(Reference.parse, state.references))
+    return [
+        compile_index(index.name, index.schema, catalog, kept.get(index.name, ())) for index in spec.indexes
+    ]
 
 
-def look_for_blind(
-    conn: Connection, spec: PipelineSpec, plans: Sequence[IndexPlan] | None = None
-) -> tuple[Blind, ...]:
+def look_for_blind(conn: Connection, spec: PipelineSpec) -> tuple[Blind, ...]:
     """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database."""
-    plans = compile_indexes(conn, spec) if plans is None else plans
+    plans = compile_indexes(conn, spec)
     return _blind(spec, plans, inspect_coverage(conn, spec.publication, watched_tables(plans)))
 
 

@@ -17,7 +17,7 @@ from flusso.errors import ConfigError, IndexUnready
 from flusso.postgres.connect import connect
 from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
-from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
+from flusso.sinks.base import IndexState, SinkSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,6 @@ def prepare_verify(spec: PipelineSpec, names: Collection[str]) -> Prepared:
     """Choose indexes, all without names; look at source and sinks, and raise what keeps from comparing."""
     spec = replace(spec, indexes=_choose(spec, names))
     with connect(spec.dsn) as conn:
-        plans = compile_indexes(conn, spec)
-        blind = look_for_blind(conn, spec, plans)
         lineage = read_lineage(conn)
     states: dict[tuple[str, str], IndexState] = {}
     destinations: dict[str, tuple[Destination, ...]] = {}
@@ -51,9 +49,14 @@ def prepare_verify(spec: PipelineSpec, names: Collection[str]) -> Prepared:
             )
         for sink in readable:
             states[index.name, sink.name] = _state(index, sink, lineage)
+        texts = text_field_names(index.schema)
         destinations[index.name] = tuple(
-            Destination(sink, _target(index, states[index.name, sink.name])) for sink in readable
+            Destination(sink, replace(states[index.name, sink.name].target, text_fields=texts))
+            for sink in readable
         )
+    with connect(spec.dsn) as conn:
+        plans = compile_indexes(conn, spec, states.values())
+        blind = look_for_blind(conn, spec)
     unreadable = tuple(
         (index.name, sink.name)
         for index in spec.indexes
@@ -88,10 +91,6 @@ def _state(index: IndexSpec, sink: SinkSpec, lineage: Lineage) -> IndexState:
     if other is not None:
         raise other
     return state
-
-
-def _target(index: IndexSpec, state: IndexState) -> IndexTarget:
-    return IndexTarget(index.name, state.digest, state.generation, text_field_names(index.schema))
 
 
 def _work(
