@@ -11,7 +11,8 @@ from typing import Any
 from fix_postgres import Database
 from flusso.capture.slot import read_slot
 from flusso.debt import Debt
-from flusso.engine.events import Event, SeedFinished
+from flusso.engine.events import Event, ReadersMoved
+from flusso.engine.ledger import Ledger
 from flusso.engine.pipeline import run_pipeline
 from flusso.engine.session import Session, SparkSpec
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
@@ -91,7 +92,8 @@ class Run:
         return wait_until(look, what=what, timeout_s=timeout_s)
 
     def wait_seeded(self, timeout_s: float = SIZES.patience_s) -> None:
-        self.wait(lambda: self.of(SeedFinished), what="the seed", timeout_s=timeout_s)
+        """Wait until readers see the index."""
+        self.wait(lambda: self.of(ReadersMoved), what="the seed", timeout_s=timeout_s)
 
     def wait_confirmed(
         self, database: Database, lsn: Lsn | None = None, timeout_s: float = SIZES.patience_s
@@ -109,6 +111,14 @@ class Run:
         """Wait until all that was written so far is confirmed, and nothing is owed for it any more."""
         self.wait_confirmed(database, timeout_s=timeout_s)
         self.wait(lambda: not owed(self.spec), what="the debts to be paid", timeout_s=timeout_s)
+
+
+def publish_seeded(ledger: Ledger, *indexes: str) -> None:
+    """Take indexes for seeded and let readers see them, as a pipeline does once they are whole."""
+    for index in indexes:
+        ledger.finish_seed(index, 1)
+    for entry in ledger.waiting():
+        ledger.drop(ledger.publish(entry))
 
 
 def owed(spec: PipelineSpec) -> tuple[Debt, ...]:

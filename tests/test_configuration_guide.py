@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from flusso.cli.main import app
-from flusso.config.deployment import BatchSettings, OnError, SourceSettings
+from flusso.config.deployment import MAX_KEPT, BatchSettings, OnError, SourceSettings
 from flusso.config.inherited import INHERITED
 from flusso.config.meaning import ALIKE, MEANING
 from flusso.config.plain import Setting, settings_of
@@ -24,6 +24,8 @@ README = (ROOT / "README.md").read_text()
 _OWNERS: dict[str, type] = {"source": SourceSettings, "batch": BatchSettings, **SINKS}
 _DEFAULTS = {"on_error": "stop", "spark.master": "local[*]", "index.enabled": "true"}
 _VALUES = {"on_error": ", ".join(f"`{word}`" for word in OnError), "index.on_error": "`stop`, `skip`"}
+_DEFAULTS |= {"keep_generations": "0"}
+_VALUES |= dict.fromkeys(("keep_generations", "index.keep_generations"), f"0 to {MAX_KEPT}")
 _VALUES |= {"index.enabled": "`true`, `false`", "source.type": "`postgres`"}
 
 

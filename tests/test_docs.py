@@ -189,7 +189,7 @@ _SECTIONS: dict[str, type] = {
 }
 _NOT_KEYS = {"warnings", "source", "spark", "batch", "sinks", "indexes", "index.schema_path"}
 _WRITTEN = {"source.connection": "source.connection_url"}
-_ONLY_IN_THE_FILE = {("on_error", "stop"), ("source.type", "")}
+_ONLY_IN_THE_FILE = {("on_error", "stop"), ("keep_generations", "0"), ("source.type", "")}
 """Settled while reading: a default for every index, and a word that has one value."""
 
 

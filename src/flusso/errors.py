@@ -43,7 +43,9 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     ├── SinkError                 4  the search server or the embedded store
     │   ├── SinkUnavailable       4  not reachable, overloaded, timed out                 retryable
     │   ├── SinkRefused           4  it answers, and says no
-    │   └── IndexUnready          4  it has no whole index of the present schema to compare
+    │   │   └── GenerationGone    4  what was written to is there no more
+    │   ├── IndexUnready          4  it has no whole index of the present schema to compare
+    │   └── IndexRequested        4  a command asks something of a running pipeline: begin again
     ├── DocumentMissing           1  there is no document of that id
     ├── DocumentRefused           5  a document was refused and the policy is to stop
     └── EngineError               6  Spark or its JVM
@@ -259,6 +261,14 @@ class SinkRefused(SinkError):
 
 class IndexUnready(SinkError):
     """A sink has no whole index of the present schema: there is nothing to compare."""
+
+
+class GenerationGone(SinkRefused):
+    """The generation that was written to is there no more, or no longer this process's to write."""
+
+
+class IndexRequested(SinkError):
+    """A command asks for a new generation, or for the one before: a new look does it."""
 
 
 class DocumentMissing(FlussoError):

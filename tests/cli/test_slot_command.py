@@ -18,7 +18,7 @@ from flusso.cli.main import app
 from flusso.engine.provision import prepare
 from flusso.errors import ConfigError, SlotAdvanced, SlotBusy, SlotMissing, SlotPhysical
 from market import create_market
-from pipelines import confirmed_lsn, current_lsn, market_spec, sqlite_sink
+from pipelines import confirmed_lsn, current_lsn, market_spec, publish_seeded, sqlite_sink
 from slots import invalidated, move
 
 pytestmark = pytest.mark.postgres
@@ -41,7 +41,7 @@ def seed(database: Database, folder: Path) -> str:
     spec = market_spec(database, sqlite_sink(folder))
     prepared = prepare(spec, lambda event: None, threading.Event())
     assert prepared is not None
-    prepared.ledger.finish_seed("users", 1)
+    publish_seeded(prepared.ledger, "users")
     return spec.slot
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flusso.document import Refusal
-from flusso.sinks.base import IndexState, Sink, SinkSpec, States
+from flusso.sinks.base import IndexState, Request, Sink, SinkSpec, States
 
 
 def test_a_new_sink_has_no_states(spec: SinkSpec) -> None:
@@ -33,6 +33,19 @@ def test_each_generation_has_a_state_of_its_own(sink: Sink) -> None:
     states = sink.load_states()
     assert states.of("books") == (old, new)
     assert (states.serving("books"), states.newest("books"), states.shown("books2")) == (old, new, other)
+
+
+def test_a_request_is_there_until_it_is_answered(sink: Sink, spec: SinkSpec) -> None:
+    state = IndexState("books", "a" * 64, 1)
+    sink.save_state(state)
+    sink.ask("books", Request.ROLLBACK)
+    sink.ask("books", Request.REINDEX)
+    again = spec.open()
+    assert again.load_states() == States((state,), {"books": Request.REINDEX})
+    for _ in range(2):
+        again.answer("books")
+    assert again.load_states() == States((state,))
+    again.close()
 
 
 REFUSAL = Refusal("books", "1", 5, "kept", "first", at=1700000000.25)

@@ -17,7 +17,7 @@ from flusso.engine.spec import PipelineSpec
 from flusso.errors import SlotMissing, TimelineBehind
 from flusso.postgres.connect import Dsn
 from market import create_market
-from pipelines import Run, assert_exact, market_spec, sqlite_sink, stored_bodies
+from pipelines import Run, assert_exact, market_spec, publish_seeded, sqlite_sink, stored_bodies
 
 pytestmark = pytest.mark.postgres
 
@@ -55,7 +55,7 @@ def test_before_17_the_slot_is_missing_after_a_failover_and_the_old_server_is_re
     pair = pair_of(16)
     create_market(pair.old, users=3)
     spec = market_spec(pair.old, sqlite_sink(tmp_path), dsn=pair.dsn)
-    _prepare(spec).ledger.finish_seed("users", 1)
+    publish_seeded(_prepare(spec).ledger, "users")
     pair.wait_replayed()
     pair.fail_over()
     with pytest.raises(SlotMissing, match="which is gone"):

@@ -19,7 +19,7 @@ from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import CoverageGap, PublicationYounger
 from flusso.schema.parse import parse_schema
 from market import create_market
-from pipelines import market_spec, sqlite_sink
+from pipelines import market_spec, publish_seeded, sqlite_sink
 
 pytestmark = pytest.mark.postgres
 
@@ -45,7 +45,7 @@ def _filled(database: Database, folder: Path, **changes: Any) -> PipelineSpec:
     spec = _spec(database, folder, **changes)
     ledger = _start(spec).ledger
     for name in ("users", "tags"):
-        ledger.finish_seed(name, 0)
+        publish_seeded(ledger, name)
     return spec
 
 
@@ -128,7 +128,7 @@ def test_an_extension_for_another_index_is_no_gap_even_if_nothing_was_saved_afte
     create_market(database18, users=3)
     both = _spec(database18, tmp_path)
     alone = replace(both, indexes=both.indexes[1:])
-    _start(alone).ledger.finish_seed("tags", 0)
+    publish_seeded(_start(alone).ledger, "tags")
     before = work.sink(both.indexes[0].sinks[0]).load_states().newest("tags")
     assert before is not None
     _start(both)

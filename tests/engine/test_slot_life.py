@@ -28,7 +28,7 @@ from flusso.errors import (
     SourceReplaced,
 )
 from market import create_market
-from pipelines import market_spec, sqlite_sink
+from pipelines import market_spec, publish_seeded, sqlite_sink
 from slots import invalidated, move
 
 pytestmark = pytest.mark.postgres
@@ -44,7 +44,7 @@ def seeded(database: Database, folder: Path) -> PipelineSpec:
     """A deployment that has run: its index is whole, as far as the sink remembers."""
     create_market(database, users=3)
     spec = market_spec(database, sqlite_sink(folder))
-    start(spec).ledger.finish_seed("users", 1)
+    publish_seeded(start(spec).ledger, "users")
     return spec
 
 

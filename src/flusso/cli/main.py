@@ -7,7 +7,21 @@ import sys
 import typer
 
 from flusso import __version__
-from flusso.cli import build, check, demo, init, reindex, run, sample, schema, search, slot, status, verify
+from flusso.cli import (
+    build,
+    check,
+    demo,
+    init,
+    reindex,
+    rollback,
+    run,
+    sample,
+    schema,
+    search,
+    slot,
+    status,
+    verify,
+)
 from flusso.cli.report import open_console, print_findings, printable, summarize
 from flusso.errors import ConfigError, FlussoError
 
@@ -27,6 +41,7 @@ app.command()(status.status)
 app.command()(verify.verify)
 app.command()(search.search)
 app.command()(reindex.reindex)
+app.command()(rollback.rollback)
 app.command()(demo.demo)
 app.add_typer(slot.app, name="slot")
 

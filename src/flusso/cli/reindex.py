@@ -1,4 +1,4 @@
-"""`flusso reindex NAME|--all`: let the next `run` seed a new generation beside the serving one."""
+"""`flusso reindex NAME…|--all`: have a new generation filled beside the serving one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from flusso.capture.slot import read_slot
-from flusso.cli.assemble import dsn_of, load, pipeline_spec
+from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Slot
-from flusso.engine.continuity import renewed
-from flusso.errors import ConfigError, SlotBusy
-from flusso.postgres.connect import connect
+from flusso.cli.requests import chosen_indexes, is_running, keeping_sinks, opened
+from flusso.engine.generations import Roles
+from flusso.sinks.base import Request
 
 
 def reindex(
@@ -21,31 +20,17 @@ def reindex(
     slot: Slot = None,
     index_prefix: Prefix = None,
 ) -> None:
-    """Mark indexes to be seeded anew; readers keep the old generation until the new one is whole."""
-    deployment = load(config, slot=slot, prefix=index_prefix)
-    spec = pipeline_spec(deployment)
-    known = [index.name for index in spec.indexes]
-    chosen = known if every else names or []
-    unknown = [name for name in chosen if name not in known]
-    if unknown or not chosen:
-        raise ConfigError(
-            f"there is no index {', '.join(unknown)}" if unknown else "no index was named",
-            hint=f"name one of {', '.join(known)}, or --all",
-        )
-    with connect(dsn_of(deployment)) as conn:
-        info = read_slot(conn, spec.slot)
-    if info is not None and info.active_pid is not None:
-        raise SlotBusy(
-            f'slot "{spec.slot}" is being read by pid {info.active_pid}', hint="stop that flusso first"
-        )
-    for index in spec.indexes:
-        if index.name in chosen:
-            for sink_spec in index.sinks:
-                sink = sink_spec.open()
-                try:
-                    state = sink.load_states().newest(index.name)
-                    if state is not None:
-                        sink.save_state(renewed(state))
-                finally:
-                    sink.close()
-            print(f"{index.name}: the next run seeds a new generation")
+    """Fill indexes anew; readers keep the old generation until the new one is whole."""
+    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix))
+    chosen = chosen_indexes(spec, names or [], every=every)
+    when = "the running flusso fills it now" if is_running(spec) else "the next run fills it"
+    for index in chosen:
+        for sink_spec in keeping_sinks(index):
+            with opened(sink_spec) as sink:
+                roles = Roles.of(sink.load_states().of(index.name))
+                where = f'{index.name} in sink "{sink_spec.name}"'
+                if roles.filling is not None:
+                    print(f"{where}: generation {roles.filling.generation} is being filled already")
+                    continue
+                sink.ask(index.name, Request.REINDEX)
+                print(f"{where}: a new generation is asked for: {when}")

@@ -150,6 +150,10 @@ class StdoutSettings:
 SinkSettings: TypeAlias = OpenSearchSettings | ElasticsearchSettings | SqliteSettings | StdoutSettings
 
 
+MAX_KEPT = 10
+"""Generations of an index that can be kept beside the one that readers see."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
     """One index to keep in step."""
@@ -161,6 +165,8 @@ class IndexSettings:
     on_error: OnError = OnError.STOP
     sinks: tuple[str, ...] = ()
     """Names of the sinks it is written to."""
+    keep_generations: int = 0
+    """How many generations that readers saw before are kept for a rollback."""
 
 
 @dataclass(frozen=True, slots=True)

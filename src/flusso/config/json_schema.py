@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from flusso.config.conninfo import SECRETS, TEXTS, WHOLE, WORDS
 from flusso.config.deployment import (
+    MAX_KEPT,
     BatchSettings,
     IndexSettings,
     OnError,
@@ -45,6 +46,7 @@ def config_schema() -> dict[str, Json]:
     sections: dict[str, Json] = {
         "prefix": {"anyOf": [{"const": ""}, _named(INDEX_PATTERN, MAX_PREFIX_BYTES)], "default": ""},
         "on_error": _words(OnError, OnError.STOP),
+        "keep_generations": {"type": "integer", "minimum": 0, "maximum": MAX_KEPT, "default": 0},
         "source": _source(),
         "spark": _spark(),
         "batch": closed(_plain("batch", settings_of(BatchSettings)) | _inherited("batch")),
@@ -194,6 +196,7 @@ def _index() -> dict[str, Json]:
         "schema": _TEXT,
         "enabled": {"type": "boolean", "default": _default(IndexSettings, "enabled")},
         "on_error": _words(OnError, OnError.STOP),
+        "keep_generations": {"type": "integer", "minimum": 0, "maximum": MAX_KEPT},
         "sinks": {"type": "array", "minItems": 1, "uniqueItems": True, "items": _TEXT},
     }
     return closed({key: _meant("index", key, own[key]) for key in INDEX_KEYS}, ["name", "schema"])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from flusso.config.connection import read_connection, read_read_url
 from flusso.config.deployment import (
+    MAX_KEPT,
     BatchSettings,
     Deployment,
     IndexSettings,
@@ -41,7 +42,7 @@ from flusso.schema.node import Node, Place, Problems, did_you_mean
 from flusso.schema.parse import parse_schema
 from flusso.schema.section import Section
 
-ROOT_KEYS = ("prefix", "on_error", "source", "spark", "batch", "sinks", "index")
+ROOT_KEYS = ("prefix", "on_error", "keep_generations", "source", "spark", "batch", "sinks", "index")
 _NAMED = ("slot", "publication")
 """Settings of the source with rules of their own, which a flag may override."""
 SOURCE_KEYS = (
@@ -52,7 +53,7 @@ SOURCE_KEYS = (
 )
 BATCH_KEYS = tuple(setting.key for setting in settings_of(BatchSettings))
 SPARK_KEYS = ("master", "conf")
-INDEX_KEYS = ("name", "schema", "enabled", "on_error", "sinks")
+INDEX_KEYS = ("name", "schema", "enabled", "on_error", "keep_generations", "sinks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,10 @@ def _reason(error: OSError) -> str:
     return (error.strerror or "not readable").lower()
 
 
+def _kept(section: Section, default: int) -> int:
+    return section.integer("keep_generations", default, low=0, high=MAX_KEPT)
+
+
 @dataclass(slots=True)
 class _Loader:
     folder: Path
@@ -144,7 +149,7 @@ class _Loader:
             spark=_spark(root),
             batch=_batch(root),
             sinks=sinks,
-            indexes=self._indexes(root, on_error, sinks),
+            indexes=self._indexes(root, on_error, _kept(root, 0), sinks),
         )
 
     def _named(
@@ -187,7 +192,7 @@ class _Loader:
         )
 
     def _indexes(
-        self, root: Section, on_error: OnError, sinks: tuple[SinkSettings, ...]
+        self, root: Section, on_error: OnError, keeps: int, sinks: tuple[SinkSettings, ...]
     ) -> tuple[IndexSettings, ...]:
         nodes = root.items("index")
         if not nodes and not isinstance(getattr(root.get("index"), "value", None), dict):
@@ -205,13 +210,13 @@ class _Loader:
                 message = f'index "{name}" is already defined on line {lines[name]}'
                 section.wrong(message, "name", code=Code.DUPLICATE_INDEX)
             lines.setdefault(name, node.place.line)
-            index = self._index(section, name, on_error, known)
+            index = self._index(section, name, on_error, keeps, known)
             if index is not None:
                 found.append(index)
         return tuple(found)
 
     def _index(
-        self, section: Section, name: str, on_error: OnError, known: tuple[str, ...]
+        self, section: Section, name: str, on_error: OnError, keeps: int, known: tuple[str, ...]
     ) -> IndexSettings | None:
         sinks = self._sink_names(section, known) if "sinks" in section else known
         enabled = section.boolean("enabled", True)
@@ -220,7 +225,8 @@ class _Loader:
         schema = self._schema(section, relative) if relative else None
         if schema is None:
             return None
-        return IndexSettings(name, schema, str(self.folder / relative), enabled, policy, sinks)
+        kept = _kept(section, keeps)
+        return IndexSettings(name, schema, str(self.folder / relative), enabled, policy, sinks, kept)
 
     def _sink_names(self, section: Section, known: tuple[str, ...]) -> tuple[str, ...]:
         names = section.words("sinks")

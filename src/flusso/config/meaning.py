@@ -8,6 +8,7 @@ from __future__ import annotations
 MEANING: dict[str, str] = {
     "prefix": "put before every index, alias and state name in a search cluster",
     "on_error": "what a refused document does: `stop`, or `skip` into the quarantine",
+    "keep_generations": "how many generations that readers saw before are kept, and written, for a rollback",
     "source.type": "`postgres`",
     "source.connection_url": 'libpq URL or keywords, `{ env = "VAR" }`, or a table of parts; '
     "`DATABASE_URL` if absent",
@@ -36,6 +37,7 @@ MEANING: dict[str, str] = {
     "index.schema": "its schema file, relative to this one",
     "index.enabled": "whether it is kept in step",
     "index.on_error": "the same for one index; the deployment's if absent",
+    "index.keep_generations": "the same for one index; the deployment's if absent",
     "index.sinks": "names of its sinks; all if absent",
     "opensearch.url": "one address or a list",
     "opensearch.username": "with `password`",

@@ -18,7 +18,7 @@ from flusso.demo.reader import IndexReader
 from flusso.demo.screen import Screen, duration
 from flusso.demo.server import EmbeddedServer
 from flusso.demo.stage import DATABASE, POSTGRES_MAJOR, Interrupted, Stage, connect_shop
-from flusso.engine.events import BatchWritten, Following, SeedFinished, SeedStarted
+from flusso.engine.events import BatchWritten, Following, ReadersMoved, SeedFinished, SeedStarted
 from flusso.engine.session import Session
 
 _SIZES = """
@@ -77,11 +77,12 @@ def _await_following(stage: Stage, screen: Screen) -> None:
 
 
 def _watch_seed(stage: Stage, screen: Screen) -> list[SeedFinished]:
-    """Draw the seed until every index is whole."""
+    """Draw the seed until readers see every index."""
     seeding: set[str] = set()
     finished: list[SeedFinished] = []
+    seen: set[str] = set()
     with screen.seeding() as draw:
-        while not finished or len(finished) < len(seeding):
+        while not finished or seen < seeding:
             event = stage.next_event()
             draw(event)
             match event:
@@ -89,6 +90,8 @@ def _watch_seed(stage: Stage, screen: Screen) -> list[SeedFinished]:
                     seeding.add(index)
                 case SeedFinished():
                     finished.append(event)
+                case ReadersMoved(index):
+                    seen.add(index)
                 case _:
                     pass
     return finished

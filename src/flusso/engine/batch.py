@@ -55,14 +55,15 @@ class BatchRunner:
     """Why the last batch failed: typed, because Spark hands on only text."""
     is_running: threading.Event = field(default_factory=threading.Event)
     """Set once the first batch has been through: from then on changes are written as they come."""
-    _at_work: threading.Lock = field(default_factory=threading.Lock)
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a batch is in hand; whoever holds it is between two batches."""
     _is_closed: bool = False
     _changes_before: int = 0
     _refreshed_s: float = 0.0
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """Write one micro-batch and record its end."""
-        with self._at_work:
+        with self.gate:
             if self._is_closed:
                 raise Stopping
             try:
@@ -78,7 +79,7 @@ class BatchRunner:
     def close(self) -> None:
         """Wait for the batch in hand and take no more: a query that is stopped in the middle of a batch
         throws it away."""
-        with self._at_work:
+        with self.gate:
             self._is_closed = True
 
     def _run(self, frame: DataFrame, end: Offset) -> None:
@@ -106,7 +107,7 @@ class BatchRunner:
     def _write(self, frame: DataFrame, changes: int, end: Offset) -> Totals:
         """Write the batch's documents, again and again while what fails may heal."""
         refresh = self._wants_refresh(end)
-        spec = replace(self.spec, destinations=self.ledger.destinations())
+        spec = self.ledger.narrow(self.spec)
 
         def attempt() -> Totals:
             reports = self._reports(frame, changes, spec, refresh)

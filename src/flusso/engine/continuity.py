@@ -1,8 +1,8 @@
-"""Whether an index goes on where it stood, or must be filled anew. Pure.
+"""Whether a generation goes on where it stood, or must be filled anew. Pure.
 
-What a sink remembers of an index is compared with the source as it is now. Anything that may have swallowed
+What a sink remembers of it is compared with the source as it is now. Anything that may have swallowed
 changes is a break: another cluster, an older one, a slot that is gone or was moved on. A break stops with its
-typed error, or begins a new generation beside the serving one; `provision` decides which.
+typed error, or begins a new generation beside the serving one; `generations` decides which.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from flusso.capture.lineage import Lineage, check_lineage
 from flusso.capture.slot import SlotInfo, check_witness
 from flusso.catalog import TableName
 from flusso.debt import Debt, Scope, join
-from flusso.engine.policy import is_mended_by_reseed
 from flusso.errors import CoverageGap, FlussoError, SlotMissing, SourceWentBack
 from flusso.lsn import Lsn, Version
+from flusso.schema.stored import stored_name
 from flusso.sinks.base import IndexState
+
+_PLAN_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,14 @@ class Published:
 
     marks: Marks
     reads: Mapping[str, Collection[TableName]]
-    """By index the tables that its documents read."""
+    """By plan the tables that its documents read."""
 
     def find_gap(self, state: IndexState) -> CoverageGap | None:
         """Say whether changes that belong into an index were not sent; None when it holds nothing yet."""
         if is_unwritten(state):
             return None
-        gap = self.marks.find_gap(state.publication, self.reads.get(state.index, ()))
+        reads = self.reads.get(plan_of(state)) or self.reads.get(state.index, ())
+        gap = self.marks.find_gap(state.publication, reads)
         return None if gap is None else gap.error(state.slot, state.index)
 
 
@@ -60,41 +63,6 @@ class Standing:
         return self.slot.confirmed_flush_lsn or Lsn(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
-    """How an index goes on."""
-
-    state: IndexState
-    because: FlussoError | None = None
-    """Why a new generation takes the place of one that readers see."""
-
-
-def decide(
-    before: IndexState | None,
-    fresh: IndexState,
-    now: Standing,
-    *,
-    reseeds: bool,
-    anew: FlussoError | None = None,
-) -> Next:
-    """Decide whether an index goes on where it stood or a new generation begins; raise when neither may be.
-
-    `before` is what the sink remembers, `fresh` what is declared. `anew` breaks every index, for that reason.
-    """
-    if before is None:
-        return Next(begun(fresh, now))
-    if before.digest != fresh.digest:
-        return Next(begun(replace(fresh, generation=before.generation + 1), now))
-    if is_unwritten(before):
-        return Next(begun(before, now))
-    broken = anew or find_break(before, now)
-    if broken is None:
-        return Next(continued(before, now))
-    if not is_mended_by_reseed(broken) or (before.is_seeded and not reseeds):
-        raise broken
-    return Next(begun(renewed(before), now), broken if before.is_seeded else None)
-
-
 def begun(fresh: IndexState, now: Standing) -> IndexState:
     """Give a state whose generation is to be filled from this source on."""
     return replace(
@@ -110,9 +78,10 @@ def begun(fresh: IndexState, now: Standing) -> IndexState:
     )
 
 
-def renewed(before: IndexState) -> IndexState:
-    """Give the state of a new generation beside the serving one, of which nothing is written yet."""
-    return IndexState(before.index, before.digest, before.generation + 1)
+def plan_of(state: IndexState) -> str:
+    """Name the plan of the schema that a generation is made by; a declared one has its index's name too."""
+    name = stored_name(state.schema)
+    return f"{state.index}#{name[:_PLAN_DIGITS]}" if name else state.index
 
 
 def is_unwritten(state: IndexState) -> bool:

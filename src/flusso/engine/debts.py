@@ -97,7 +97,8 @@ class Payer:
             self._take_turn(entry)
             self._outage.end()
         except FlussoError as error:
-            self._outage.wait(error)
+            if any(each is entry for each in self.ledger.entries):  # else readers left it, and it was dropped
+                self._outage.wait(error)
 
     def _choose(self) -> Entry | None:
         """Pick what has waited longest: a large debt must not hold up a small one."""

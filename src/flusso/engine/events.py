@@ -33,6 +33,15 @@ class Reseeding:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadersMoved:
+    """Readers of an index see another generation of it from now on."""
+
+    index: str
+    sink: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class IdentitySet:
     """A table was given another replica identity."""
 
@@ -200,6 +209,7 @@ Event: TypeAlias = (
     Waiting
     | Noticed
     | Reseeding
+    | ReadersMoved
     | IdentitySet
     | Following
     | SeedStarted

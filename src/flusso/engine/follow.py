@@ -29,6 +29,7 @@ from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session
 from flusso.engine.source import FORMAT, SECRET_OPTION, SourceSpec
 from flusso.engine.spec import PipelineSpec
+from flusso.engine.switch import Switcher
 from flusso.errors import CatalogOutdated, EngineError, FlussoError, SourceError, SourceWorkerLost, TaskLost
 from flusso.lsn import Lsn, Version
 from flusso.postgres.connect import connect
@@ -50,6 +51,7 @@ class Follower:
     seeder: Seeder
     payer: Payer
     lookout: Lookout
+    switcher: Switcher
     emit: Callable[[], Version]
     tell: Listener
     stop: threading.Event
@@ -69,7 +71,11 @@ class Follower:
             if outdated is not None:
                 self._renew(outdated)
                 continue
-            if failure in (self.seeder.failure, self.payer.failure):  # which have been patient themselves
+            if failure in (
+                self.seeder.failure,
+                self.payer.failure,
+                self.switcher.failure,
+            ):  # which have been patient themselves
                 raise failure
             if not (self._outage.wait(failure) and self._await_source()):
                 return
@@ -132,6 +138,7 @@ class Follower:
                 self.seeder.start()
                 self.payer.start()
                 self.lookout.start()
+                self.switcher.start()
             if self._outage.is_on and self._has_recovered(runner):
                 self._outage.end()
             if self.spec.is_once and self._is_done():
@@ -146,7 +153,8 @@ class Follower:
 
     def _failure_beside(self) -> FlussoError | None:
         """Give what went wrong beside the query."""
-        return self.seeder.failure or self.payer.failure or self.lookout.failure
+        beside = (self.seeder, self.payer, self.lookout, self.switcher)
+        return next((each.failure for each in beside if each.failure is not None), None)
 
     def _is_active(self, query: Any) -> bool:
         try:
@@ -159,7 +167,7 @@ class Follower:
     def _is_done(self) -> bool:
         ledger = self.prepared.ledger
         is_built = not self.seeder.is_running() and not ledger.unseeded() and not ledger.owing()
-        return is_built and ledger.position >= self.prepared.target
+        return is_built and not ledger.waiting() and ledger.position >= self.prepared.target
 
     def _why(self, query: Any, runner: BatchRunner) -> FlussoError:
         if runner.failure is not None:
@@ -185,12 +193,13 @@ class Follower:
         return BatchRunner(
             self.prepared.work,
             self.prepared.ledger,
-            self.spec.skips,
+            self.prepared.skips(self.spec),
             self.spec.batch.small_changes,
             self.session.scratch / f"checkpoint-{next(_checkpoints)}",
             self.emit,
             self.tell,
             self._outage,
+            gate=self.switcher.gate,
         )
 
     def _start_query(self, runner: BatchRunner) -> Any:

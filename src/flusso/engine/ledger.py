@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from flusso.debt import Cursor, Debt, Scope, join
 from flusso.engine import work
-from flusso.engine.work import Destination
+from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import SinkError
 from flusso.lsn import Lsn
-from flusso.sinks.base import IndexState
+from flusso.sinks.base import IndexState, SinkSpec
 
 
 @dataclass(slots=True)
@@ -30,11 +30,18 @@ class Entry:
     """Whether this sink takes only what changes: rows that it never saw are not missing."""
     plan: str = ""
     """The plan that builds its documents; empty for the declared one, which has the name of the index."""
+    keeps: int = 0
+    """How many generations that readers saw before are kept when they come to see this one."""
 
     @property
     def plan_name(self) -> str:
         """What the plan is called wherever documents are resolved and built."""
         return self.plan or self.state.index
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is whole and readers do not see it yet."""
+        return self.state.is_seeded and not self.state.serves and not self.state.is_kept
 
 
 @dataclass(slots=True)
@@ -48,6 +55,8 @@ class Ledger:
     entries: list[Entry]
     position: Lsn = field(default=Lsn(0))
     """Everything up to here is written and recorded."""
+    frozen: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
+    """Generations that readers see until a new one is whole, and that are written no more."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_seeded(self, index: str) -> bool:
@@ -62,6 +71,20 @@ class Ledger:
     def serving(self) -> frozenset[Destination]:
         """Name the generations that readers see."""
         return frozenset(entry.destination for entry in self.entries if entry.state.serves)
+
+    def waiting(self) -> list[Entry]:
+        """List the generations that are whole and that readers do not see yet."""
+        return [entry for entry in self.entries if entry.is_waiting]
+
+    def has_readers(self, entry: Entry) -> bool:
+        """Whether readers see another generation of its index in its sink."""
+        return any(state.serves for state in self._beside(entry))
+
+    def narrow(self, spec: WorkSpec) -> WorkSpec:
+        """Say what the batch that is planned now has to build, and for whom."""
+        destinations = self.destinations()
+        plans = {name: plan for name, plan in spec.plans.items() if name in destinations}
+        return replace(spec, plans=plans, destinations=destinations)
 
     def destinations(self) -> dict[str, tuple[Destination, ...]]:
         """Where the documents of each plan go, for the batch that is planned now."""
@@ -96,24 +119,89 @@ class Ledger:
         chosen = [entry for entry in self.of(index) if entry.destination.sink.name in sinks]
         for entry in chosen:
             entry.is_partial = True
-        self._publish(chosen, 0)
+        self._seed_ends(chosen, 0)
+        for entry in chosen:
+            if entry.is_waiting:
+                self.drop(self.publish(entry))
 
     def finish_seed(self, index: str, highest_version: int) -> None:
-        """Let readers see an index that is now whole, and remember that it is."""
-        self._publish(self.of(index), highest_version)
+        """Remember that an index is now whole; readers come to see it between two batches (`switch`)."""
+        self._seed_ends(self.of(index), highest_version)
 
-    def _publish(self, entries: Iterable[Entry], highest_version: int) -> None:
+    def _seed_ends(self, entries: Iterable[Entry], highest_version: int) -> None:
         with self._lock:
             for entry in entries:
-                if entry.state.is_seeded:
-                    continue
-                sink = work.sink(entry.destination.sink)
-                sink.refresh(entry.destination.target)
-                sink.publish(entry.destination.target)
-                highest = max(entry.state.highest_version, highest_version)
-                entry.state = replace(entry.state, is_seeded=True, serves=True, highest_version=highest)
-                _save(entry)
-                _drop_older(entry)
+                if not entry.state.is_seeded:
+                    highest = max(entry.state.highest_version, highest_version)
+                    entry.state = replace(entry.state, is_seeded=True, highest_version=highest)
+                    _save(entry)
+
+    def await_position(self, entry: Entry, lsn: Lsn) -> None:
+        """Remember how far a seeded generation must be written before readers may see it."""
+        with self._lock:
+            entry.state = replace(entry.state, ready_at=lsn)
+            _save(entry)
+
+    def publish(self, entry: Entry) -> list[tuple[SinkSpec, IndexState]]:
+        """Let readers see a generation, in one step; give those that are past keeping, to be dropped.
+
+        Only between two batches: from here on what they saw before is written only if it is kept. The state
+        goes first: after a crash half-way the newest of those that serve counts, and is published once more.
+        """
+        with self._lock:
+            sink = work.sink(entry.destination.sink)
+            sink.refresh(entry.destination.target)
+            entry.state = replace(entry.state, serves=True, is_kept=False)
+            _save(entry)
+            sink.publish(entry.destination.target)
+            return self._retire_others(entry)
+
+    def roll_back(self, index: str, sink: str) -> bool:
+        """Lead readers back to the generation that they saw before; False when none is kept."""
+        entries = [
+            entry
+            for entry in self.entries
+            if (entry.state.index, entry.destination.sink.name) == (index, sink) and not entry.is_waiting
+        ]
+        serving = next((entry for entry in entries if entry.state.serves), None)
+        older = [
+            entry
+            for entry in entries
+            if serving is not None
+            and entry.state.is_kept
+            and entry.state.generation < serving.state.generation
+        ]
+        if older:
+            self.drop(self.publish(older[-1]))
+        return bool(older)
+
+    def drop(self, states: Iterable[tuple[SinkSpec, IndexState]]) -> None:
+        """Drop generations that are written no more."""
+        for spec, state in states:
+            if spec.capabilities.keeps_state:
+                work.sink(spec).drop(state.target)
+
+    def _beside(self, entry: Entry) -> list[IndexState]:
+        """List what else there is of an index in a sink."""
+        place = (entry.destination.sink.name, entry.state.index)
+        known = [(each.destination.sink, each.state) for each in self.entries if each is not entry]
+        return [state for spec, state in known + self.frozen if (spec.name, state.index) == place]
+
+    def _retire_others(self, entry: Entry) -> list[tuple[SinkSpec, IndexState]]:
+        """Keep as many of the others as are wanted, the newest first, and take the rest out."""
+        sink, others = entry.destination.sink, self._beside(entry)
+        seen = sorted((state for state in others if state.serves or state.is_kept), key=_number, reverse=True)
+        kept = [state for state in seen if not state.stale][: max(entry.keeps, 0)]
+        gone = [state for state in seen if state not in kept]
+        for each in self.entries:
+            if each.destination.sink == sink and each.state in kept:
+                each.state = replace(each.state, serves=False, is_kept=True)
+                _save(each)
+        self.entries = [
+            each for each in self.entries if not (each.destination.sink == sink and each.state in gone)
+        ]
+        self.frozen = [each for each in self.frozen if not (each[0] == sink and each[1] in gone)]
+        return [(sink, state) for state in gone]
 
     def owe(
         self,
@@ -168,12 +256,17 @@ class Ledger:
             debts = rest if cursor is None else (*rest, replace(debt, cursor=cursor))
             entry.state = replace(entry.state, debts=debts, highest_version=highest)
             _save(entry)
+            for each in self.entries:  # readers may now see what a generation that waits does not have yet
+                if each.is_waiting and each.state.index == entry.state.index and entry.state.serves:
+                    each.state = replace(each.state, ready_at=0)
 
     def save_all(self) -> None:
         """Write every state as it stands."""
         with self._lock:
             for entry in self.entries:
                 _save(entry)
+            for spec, state in self.frozen:
+                work.sink(spec).save_state(state)
 
     def of(self, index: str) -> list[Entry]:
         """List the entries of an index, sink by sink and generation by generation."""
@@ -185,9 +278,5 @@ def _save(entry: Entry) -> None:
         work.sink(entry.destination.sink).save_state(entry.state)
 
 
-def _drop_older(entry: Entry) -> None:
-    """Let the generations go that readers saw before this one, and what never came so far."""
-    sink = work.sink(entry.destination.sink)
-    for state in sink.load_states().of(entry.state.index):
-        if state.generation < entry.state.generation:
-            sink.drop(state.target)
+def _number(state: IndexState) -> int:
+    return state.generation

@@ -1,4 +1,4 @@
-"""A look at the publication and the catalog now and then, while the stream runs.
+"""A look at the publication, the catalog and the sinks' requests now and then, while the stream runs.
 
 Since Postgres 18 a publication that is dropped, or a table that is taken out of it, ends no stream: the
 changes are simply not sent. And some DDL sends nothing over the WAL at all. So a thread of the driver
@@ -7,6 +7,7 @@ compares the catalog with what the sinks remember.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass, field
 
@@ -15,8 +16,9 @@ from flusso.engine import work
 from flusso.engine.catalogs import find_outdated
 from flusso.engine.continuity import Published
 from flusso.engine.provision import Prepared
+from flusso.engine.roster import load_states
 from flusso.engine.spec import PipelineSpec
-from flusso.errors import PublicationError, SourceError
+from flusso.errors import FlussoError, IndexRequested, PublicationError, SinkError, SourceError
 from flusso.postgres.connect import Connection
 
 _LOOK_END_S = 1.0
@@ -28,7 +30,7 @@ class Lookout:
 
     spec: PipelineSpec
     prepared: Prepared
-    failure: SourceError | None = None
+    failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -59,7 +61,18 @@ class Lookout:
 
     def _run(self) -> None:
         while not self._is_closed.wait(self.spec.look_s):
-            self.failure = self.failure or self.look()
+            self.failure = self.failure or self.look() or self._find_request()
+
+    def _find_request(self) -> IndexRequested | None:
+        """Say whether a command has asked for something; nothing when a sink does not answer."""
+        with contextlib.suppress(SinkError):
+            states = load_states(self.spec.indexes)
+            for index in self.spec.indexes:
+                for sink in index.sinks:
+                    request = states[sink.name].asked.get(index.name)
+                    if request is not None:
+                        return IndexRequested(f'{request} of index "{index.name}" was asked for')
+        return None
 
     def _find_gap(self, conn: Connection) -> PublicationError | None:
         """Say whether something is not published that was, or cannot be followed any more."""

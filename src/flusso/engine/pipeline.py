@@ -28,6 +28,7 @@ from flusso.engine.provision import Prepared, prepare
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
+from flusso.engine.switch import Switcher
 from flusso.engine.turns import Turns
 from flusso.errors import FlussoError, SourceUnavailable
 from flusso.lsn import Version
@@ -37,6 +38,7 @@ from flusso.postgres.version import emit_version
 _HEARTBEAT_S = 40.0
 _RELEASE_S = 10.0
 _TURN_END_S = 5.0
+_SWITCH_END_S = 60.0
 
 
 def run_pipeline(
@@ -134,6 +136,7 @@ class Pipeline:
         unseeded = replace(self.prepared.work, destinations=ledger.unseeded_destinations())
         seeder, payer = Seeder(turns, unseeded, ledger), Payer(turns, self.prepared.work, ledger)
         lookout = Lookout(self.spec, self.prepared)
+        switcher = Switcher(ledger, threading.Lock(), clock.emit, self.tell, self.spec.patience)
         follower = Follower(
             self.spec,
             self.prepared,
@@ -141,6 +144,7 @@ class Pipeline:
             seeder,
             payer,
             lookout,
+            switcher,
             clock.emit,
             self.tell,
             self.stop,
@@ -152,6 +156,7 @@ class Pipeline:
         finally:
             self._ended.set()
             lookout.close()
+            switcher.close(_SWITCH_END_S)
             if self.session.is_alive():
                 seeder.close(_TURN_END_S)
                 payer.close(_TURN_END_S)
@@ -190,7 +195,7 @@ class Pipeline:
     def _make_turns(self, clock: _Clock) -> Turns:
         return Turns(
             self.session.spark,
-            self.spec.skips,
+            self.prepared.skips(self.spec),
             self.spec.batch.seed_range_mb,
             self._seed_parallelism(),
             clock.emit,

@@ -13,6 +13,8 @@ from flusso.errors import (
     DocumentRefused,
     EngineError,
     FlussoError,
+    GenerationGone,
+    IndexRequested,
     PublicationYounger,
     SlotAdvanced,
     SlotInvalidated,
@@ -75,7 +77,8 @@ def needs_new_look(error: FlussoError) -> bool:
     that was not published for a while is part of some indexes only.
     """
     is_partial = isinstance(error, CoverageGap) and not isinstance(error, PublicationYounger)
-    return is_partial or isinstance(error, TimelineChanged | SourceCrashed | SlotAdvanced | CatalogOutdated)
+    is_source = isinstance(error, TimelineChanged | SourceCrashed | SlotAdvanced | CatalogOutdated)
+    return is_partial or is_source or isinstance(error, GenerationGone | IndexRequested)
 
 
 def may_be_outdated(error: FlussoError) -> bool:

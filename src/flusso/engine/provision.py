@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from flusso.builder.complete import complete
 from flusso.builder.plan import IndexPlan, watched_tables, without_partitions
 from flusso.capture.coverage import Coverage, ensure_coverage
-from flusso.capture.fingerprint import Marks
 from flusso.capture.identity import set_identities
 from flusso.capture.lineage import Lineage, read_end_of_wal, read_lineage
 from flusso.capture.slot import (
@@ -31,24 +30,24 @@ from flusso.change import WatchedTable
 from flusso.diagnostic import Severity
 from flusso.engine import work
 from flusso.engine.catalogs import owe_differences, reads_of
-from flusso.engine.continuity import Published, Standing, decide, find_other_server
-from flusso.engine.events import IdentitySet, Listener, Noticed, Reseeding, Waiting
+from flusso.engine.continuity import Published, Standing, find_other_server
+from flusso.engine.events import IdentitySet, Listener, Noticed, Waiting
 from flusso.engine.fingerprint import Reads
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.policy import needs_new_slot
 from flusso.engine.preflight import Examined, examine, refuse
+from flusso.engine.roster import enrol, find_retained, load_states, reads_by_plan, sinks_of
 from flusso.engine.session import is_single_host
 from flusso.engine.spec import IndexSpec, PipelineSpec
-from flusso.engine.work import Destination, WorkSpec
+from flusso.engine.work import WorkSpec
 from flusso.errors import ConfigError, FlussoError, PublicationYounger, SlotInvalidated
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Connection, connect
 from flusso.postgres.introspect import read_source_identity
 from flusso.postgres.version import emit_version
 from flusso.schema.digest import digest
-from flusso.schema.mapping import text_field_names
 from flusso.schema.model import IndexSchema
-from flusso.sinks.base import IndexState, IndexTarget, SinkSpec, States
+from flusso.sinks.base import Request, States
 
 _BUSY_S = 60.0
 """How long a slot may have another reader: a walsender whose client is gone lives for wal_sender_timeout."""
@@ -68,6 +67,12 @@ class Prepared:
     """The server that this was prepared for."""
     reads: tuple[Reads, ...]
     """What each index reads, for whoever watches the catalog."""
+    retained: tuple[IndexSpec, ...] = ()
+    """Schemas that are declared no more and by which a generation may still be written."""
+
+    def skips(self, spec: PipelineSpec) -> Mapping[str, bool]:
+        """Say which plans quarantine refused documents instead of stopping."""
+        return {**spec.skips, **{each.name: each.skips_refused for each in self.retained}}
 
 
 def prepare(
@@ -81,33 +86,41 @@ def prepare(
     """
     _check_sinks(spec)
     with connect(spec.dsn) as conn:
-        examined = _examine(conn, spec, tell)
+        known = load_states(spec.indexes)
+        retained = find_retained(spec.indexes, known)
+        examined = _examine(conn, spec, retained, tell)
         plans = {plan.index: plan for plan in examined.plans}
         watched = watched_tables(plans.values())
-        published = Published(examined.coverage.marks, {plan.index: plan.reads for plan in examined.plans})
-        anew = anew or _find_discontinuity(spec, published, read_lineage(conn))
+        published = Published(examined.coverage.marks, reads_by_plan(examined.plans, spec.indexes))
+        anew = anew or _find_discontinuity(spec, known, published, read_lineage(conn))
         coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
         now = _take_slot(conn, spec, published, tell, stop, anew)
         try:
-            ledger = Ledger(_entries(spec, now, coverage.marks, tell, anew))
+            roster = enrol(spec, retained, frozenset(plans), now, coverage.marks, tell, anew)
         except BaseException:
             if now.is_new_slot:  # a slot that nobody reads would hold back WAL for ever
                 drop_slot(conn, spec.slot)
             raise
+        if roster is None:
+            return prepare(spec, tell, stop, anew=anew)
+        ledger = roster.ledger
         if now.is_new_slot or coverage is not examined.coverage or ledger.unseeded():
             await_settled(conn, on_wait=lambda blockers: tell(Waiting(_name(blockers))), stop=stop)
         if stop.is_set():
             return None
         target = read_end_of_wal(conn)
         ledger.position = now.position
-        reads = _reads(spec, examined)
+        reads = _reads(spec, retained, examined)
         owe_differences(conn, ledger, reads)
-    schemas = {index.name: complete(index.schema, examined.catalog) for index in spec.indexes}
+    every_index = [*spec.indexes, *(each for each in retained if each.name in plans)]
+    schemas = {index.name: complete(index.schema, examined.catalog) for index in every_index}
     _ensure_targets(schemas, ledger)
+    roster.settle()
     for index in spec.indexes:
         every = {sink.name for sink in index.sinks}
         ledger.skip_seed(index.name, every if spec.skips_seed else index.not_backfilled)
-    return Prepared(_work_spec(spec, plans, watched, ledger), ledger, target, watched, now.lineage, reads)
+    made = _work_spec(spec, plans, watched, ledger)
+    return Prepared(made, ledger, target, watched, now.lineage, reads, retained)
 
 
 def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threading.Event) -> Prepared | None:
@@ -117,41 +130,46 @@ def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threadin
     owed, and a seed beside the stream goes on. Raises what a start would raise.
     """
     with connect(spec.dsn) as conn:
-        examined = _examine(conn, spec, tell)
+        examined = _examine(conn, spec, prepared.retained, tell)
         watched = watched_tables(examined.plans)
         coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
         plans = {plan.index: without_partitions(plan) for plan in examined.plans}
         if plans != prepared.work.plans or coverage is not examined.coverage:
             return None
-        reads = _reads(spec, examined)
+        reads = _reads(spec, prepared.retained, examined)
         owe_differences(conn, prepared.ledger, reads)
     return replace(prepared, watched=watched, reads=reads)
 
 
-def _reads(spec: PipelineSpec, examined: Examined) -> tuple[Reads, ...]:
-    schemas = {index.name: index.schema for index in spec.indexes}
+def _reads(spec: PipelineSpec, retained: Sequence[IndexSpec], examined: Examined) -> tuple[Reads, ...]:
+    schemas = {index.name: index.schema for index in (*spec.indexes, *retained)}
     return tuple(reads_of(plan, schemas[plan.index], examined.catalog) for plan in examined.plans)
 
 
 def create_slot(conn: Connection, spec: PipelineSpec, tell: Listener) -> tuple[SlotInfo, bool]:
     """Make the publication and then the slot, for a later run; the flag says whether the slot is new."""
-    examined = _examine(conn, spec, tell)
+    examined = _examine(conn, spec, (), tell)
     _cover(conn, spec, examined.coverage, watched_tables(examined.plans), tell, threading.Event())
     return ensure_slot(conn, spec.slot, is_failover=spec.is_failover)
 
 
-def _examine(conn: Connection, spec: PipelineSpec, tell: Listener) -> Examined:
-    """Look at source and schemas; tell what is worth a word, refuse what is wrong."""
-    examined = examine(conn, spec)
-    for finding in examined.findings:
+def _examine(conn: Connection, spec: PipelineSpec, retained: Sequence[IndexSpec], tell: Listener) -> Examined:
+    """Look at source and schemas; tell what is worth a word, refuse what is wrong.
+
+    A retained schema that does not fit any more has no plan, and is no reason to refuse.
+    """
+    examined = examine(conn, replace(spec, indexes=(*spec.indexes, *retained)))
+    old = {each.name for each in retained}
+    findings = [finding for finding in examined.findings if finding.index not in old]
+    for finding in findings:
         if finding.severity is not Severity.ERROR:
             tell(Noticed(finding))
-    refuse(examined.findings)
+    refuse(findings)
     return examined
 
 
 def _check_sinks(spec: PipelineSpec) -> None:
-    for sink in _sinks_of(spec.indexes):
+    for sink in sinks_of(spec.indexes):
         if sink.capabilities.is_single_host and not is_single_host(spec.spark.master):
             raise ConfigError(
                 f'sink "{sink.name}" is a file of this machine, but executors of {spec.spark.master} may run '
@@ -160,23 +178,26 @@ def _check_sinks(spec: PipelineSpec) -> None:
             )
 
 
-def _find_discontinuity(spec: PipelineSpec, published: Published, lineage: Lineage) -> FlussoError | None:
+def _find_discontinuity(
+    spec: PipelineSpec, known: Mapping[str, States], published: Published, lineage: Lineage
+) -> FlussoError | None:
     """Look for another server and for changes that were not sent, before the publication is touched.
 
     Raises if they end it here. Gives the reason why everything begins anew, slot included, when the
     publication is not the one it was. Of another server that is no question.
     """
-    known = _load_states(spec)
     younger: FlussoError | None = None
     for index in spec.indexes:
         for sink in index.sinks:
-            state = known[sink.name].newest(index.name)
-            if state is None or state.digest != digest(index.schema, sink.shape):
-                continue
-            gap = find_other_server(state, lineage) or published.find_gap(state)
-            if gap is not None and state.is_seeded and not spec.reseeds:
-                raise gap
-            younger = gap if isinstance(gap, PublicationYounger) else younger
+            states = known[sink.name]
+            for state in states.of(index.name):
+                if state.stale or state.digest != digest(index.schema, sink.shape):
+                    continue
+                gap = find_other_server(state, lineage) or published.find_gap(state)
+                is_asked = states.asked.get(index.name) is Request.REINDEX
+                if gap is not None and state.serves and not (spec.reseeds or is_asked):
+                    raise gap
+                younger = gap if isinstance(gap, PublicationYounger) else younger
     return younger
 
 
@@ -232,54 +253,25 @@ def _take_slot(
     )
 
 
-def _load_states(spec: PipelineSpec) -> dict[str, States]:
-    """Read what each sink remembers, by its name."""
-    return {
-        sink.name: work.sink(sink).load_states() if sink.capabilities.keeps_state else States()
-        for sink in _sinks_of(spec.indexes)
-    }
-
-
-def _entries(
-    spec: PipelineSpec, now: Standing, marks: Marks, tell: Listener, anew: FlussoError | None
-) -> list[Entry]:
-    """Compare what each sink remembers with what is declared; `marks` is what is published from now on."""
-    known = _load_states(spec)  # once more: until the slot was ours, its last owner may have written
-    entries = []
-    for index in spec.indexes:
-        for sink in index.sinks:
-            fresh = IndexState(index.name, digest(index.schema, sink.shape), generation=1)
-            before = known[sink.name].newest(index.name)
-            found = decide(before, fresh, now, reseeds=spec.reseeds, anew=anew)
-            if found.because is not None:
-                tell(Reseeding(index.name, found.because.message))
-            rows = marks.fingerprint(now.published.reads[index.name])
-            state = replace(found.state, publication=rows)
-            target = IndexTarget(index.name, state.digest, state.generation, text_field_names(index.schema))
-            entries.append(Entry(Destination(sink, target), state))
-    return entries
-
-
 def _name(blockers: Sequence[Blocker]) -> str:
     return "transactions that were open before the slot must end: " + ", ".join(map(str, blockers))
 
 
 def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
     for entry in ledger.entries:
-        work.sink(entry.destination.sink).ensure(entry.destination.target, schemas[entry.state.index])
+        work.sink(entry.destination.sink).ensure(entry.destination.target, schemas[entry.plan_name])
     ledger.save_all()
+    for entry in ledger.entries:
+        if entry.state.serves:  # a crash may have come before readers had moved
+            work.sink(entry.destination.sink).publish(entry.destination.target)
 
 
 def _work_spec(
     spec: PipelineSpec, plans: Mapping[str, IndexPlan], watched: tuple[WatchedTable, ...], ledger: Ledger
 ) -> WorkSpec:
     destinations = ledger.destinations()
-    is_file = any(sink.capabilities.is_single_host for sink in _sinks_of(spec.indexes))
+    is_file = any(sink.capabilities.is_single_host for sink in sinks_of(spec.indexes))
     plans = {index: without_partitions(plan) for index, plan in plans.items()}
     watched = tuple(replace(table, partitions=None) for table in watched)
     made = WorkSpec(spec.dsn, plans, watched, destinations, read_dsn=spec.read_dsn, chunk=spec.batch.chunk)
     return replace(made, lanes=1) if is_file else made
-
-
-def _sinks_of(indexes: Sequence[IndexSpec]) -> list[SinkSpec]:
-    return list(dict.fromkeys(sink for index in indexes for sink in index.sinks))

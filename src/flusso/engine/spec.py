@@ -22,6 +22,8 @@ class IndexSpec:
     skips_refused: bool = False
     not_backfilled: frozenset[str] = frozenset()
     """Names of the sinks that take only changes."""
+    keeps: int = 0
+    """How many generations that readers saw before are kept and written, so that they can be led back."""
 
 
 @dataclass(frozen=True, slots=True)

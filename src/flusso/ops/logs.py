@@ -16,6 +16,7 @@ from flusso.engine.events import (
     IdentitySet,
     LookingAgain,
     Noticed,
+    ReadersMoved,
     Recovered,
     Repaired,
     Reseeding,
@@ -39,6 +40,8 @@ def describe(event: Event) -> str:
             return f"{finding.severity} code={finding.code} {finding}"
         case Reseeding(index, reason):
             return f"reseeding index={index} because: {reason}"
+        case ReadersMoved(index, sink, generation):
+            return f"readers moved index={index} sink={sink} generation={generation}"
         case IdentitySet(table, sql):
             return f"replica identity set table={table} by: {sql}"
         case Following(slot, lsn):

@@ -21,24 +21,24 @@ _FORMAT = 1
 
 def digest(schema: IndexSchema, shape: Mapping[str, Json]) -> str:
     """Give the SHA-256, in hex, of a schema and the sink's settings that shape the mapping."""
-    content = {"format": _FORMAT, "schema": _plain(schema), "shape": _plain(shape)}
+    content = {"format": _FORMAT, "schema": plain(schema), "shape": plain(shape)}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _plain(value: object) -> Json:
-    """Turn a piece of the model into JSON; the order of a tuple counts, that of a mapping does not."""
+def plain(value: object) -> Json:
+    """Turn a piece of a model into JSON; the order of a tuple counts, that of a mapping does not."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         counted = [item for item in dataclasses.fields(value) if not _is_omitted(value, item)]
-        content = {item.name: _plain(getattr(value, item.name)) for item in counted}
+        content = {item.name: plain(getattr(value, item.name)) for item in counted}
         return {"is": type(value).__name__, **_revision(value), **content}
     match value:
         case StrEnum():
             return value.value
         case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
         case None | str() | int() | float():
             return value
         case _:

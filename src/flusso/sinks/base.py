@@ -19,7 +19,8 @@ never take as a `Refusal` in the result. Nothing else leaves it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from flusso.debt import Debt
@@ -55,6 +56,8 @@ class IndexTarget:
     """Names of the fields that full-text search covers, for sinks without a mapping."""
     keeps_references: bool = False
     """Whether documents are found by the tokens that they are written with; else those are passed over."""
+    keeps_removals: bool = False
+    """While it is filled: removals leave a mark with their version that nothing forgets, until `purge`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,16 @@ class IndexState:
     """Whether readers see this generation. Of a state that does not say: whether it is seeded."""
     references: tuple[str, ...] = ()
     """The places of which each of its documents has tokens."""
+    is_kept: bool = False
+    """Whether readers saw it once and it is still written, so that they can be led back to it."""
+    stale: str = ""
+    """Why it is written no more although readers see it; empty while it is."""
+    schema: str = ""
+    """What its documents are made by (`schema.stored`): readers may see it longer than the file is there."""
+    ready_at: int = 0
+    """Once seeded: the WAL position from which on it lacks nothing that readers may have seen elsewhere."""
+    term: int = 0
+    """Which start of flusso wrote it last: a later one has a higher number."""
 
     @property
     def target(self) -> IndexTarget:
@@ -96,11 +109,22 @@ class IndexState:
         return IndexTarget(self.index, self.digest, self.generation, keeps_references=bool(self.references))
 
 
+class Request(StrEnum):
+    """What a command asks of whoever writes an index."""
+
+    REINDEX = "reindex"
+    """Fill a new generation and let readers move to it."""
+    ROLLBACK = "rollback"
+    """Lead readers back to the generation that they saw before."""
+
+
 @dataclass(frozen=True, slots=True)
 class States:
-    """Everything that a sink remembers: a state for each generation of each index."""
+    """Everything that a sink remembers: a state for each generation of each index, and what was asked."""
 
     all: tuple[IndexState, ...] = ()
+    asked: Mapping[str, Request] = field(default_factory=dict)
+    """By index what a command has asked for and nobody has done yet."""
 
     def of(self, index: str) -> tuple[IndexState, ...]:
         """List the generations of an index, oldest first."""
@@ -166,6 +190,15 @@ class Sink(Protocol):
     def refresh(self, target: IndexTarget) -> None:
         """Make everything written so far searchable. Driver."""
 
+    def exists(self, target: IndexTarget) -> bool:
+        """Say whether the generation is there. Driver."""
+
+    def purge(self, target: IndexTarget) -> None:
+        """Take out the marks that removals have left. Driver, before readers see the generation; idempotent.
+
+        Marks are never read, counted, listed or found. A sink that never forgets a version has none.
+        """
+
     def publish(self, target: IndexTarget) -> None:
         """Let readers of the index see this generation instead of the one they saw, atomically.
 
@@ -221,6 +254,12 @@ class Sink(Protocol):
 
     def save_state(self, state: IndexState) -> None:
         """Remember one generation, durably before returning. Driver only, one writer at a time."""
+
+    def ask(self, index: str, request: Request) -> None:
+        """Leave a request for whoever writes the index, in place of an earlier one. Any command."""
+
+    def answer(self, index: str) -> None:
+        """Forget a request: what it asked for is done, or remembered elsewhere. Driver; idempotent."""
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Keep refused documents durably, one entry for each index and id. Driver.

@@ -17,10 +17,11 @@ from typing import Any
 
 from flusso.debt import Cursor, Debt, Scope
 from flusso.errors import SinkRefused
-from flusso.sinks.base import IndexState, States
+from flusso.sinks.base import IndexState, Request, States
 
 _SEPARATOR = "#"
 """No name of an index has this character."""
+_REQUEST = f"{_SEPARATOR}request"
 
 
 def state_key(index: str, generation: int) -> str:
@@ -28,13 +29,22 @@ def state_key(index: str, generation: int) -> str:
     return f"{index}{_SEPARATOR}{generation}"
 
 
+def request_key(index: str) -> str:
+    """Name the entry of what is asked for an index."""
+    return f"{index}{_REQUEST}"
+
+
 def states_of(entries: Mapping[str, str]) -> States:
     """Read all entries; one of an earlier release counts where its generation has no other."""
     found: dict[tuple[str, int], IndexState] = {}
+    asked = {
+        key.removesuffix(_REQUEST): Request(text) for key, text in entries.items() if key.endswith(_REQUEST)
+    }
     for key in sorted(entries, key=lambda key: _SEPARATOR in key):
-        state = state_from_json(entries[key])
-        found[state.index, state.generation] = state
-    return States(tuple(found[place] for place in sorted(found)))
+        if not key.endswith(_REQUEST):
+            state = state_from_json(entries[key])
+            found[state.index, state.generation] = state
+    return States(tuple(found[place] for place in sorted(found)), asked)
 
 
 def state_to_json(state: IndexState) -> str:

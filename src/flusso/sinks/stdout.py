@@ -18,7 +18,7 @@ from typing import BinaryIO
 from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, States, Stored
+from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Request, Sink, States, Stored
 from flusso.sinks.tokens import tokens
 
 
@@ -73,6 +73,13 @@ class StdoutSink:
     def refresh(self, target: IndexTarget) -> None:
         """Every write was flushed already."""
 
+    def exists(self, target: IndexTarget) -> bool:
+        """What is printed is there."""
+        return True
+
+    def purge(self, target: IndexTarget) -> None:
+        """Nothing is kept."""
+
     def publish(self, target: IndexTarget) -> None:
         """There is one generation: what is printed."""
 
@@ -118,6 +125,12 @@ class StdoutSink:
         return States()
 
     def save_state(self, state: IndexState) -> None:
+        """Nothing is kept."""
+
+    def ask(self, index: str, request: Request) -> None:
+        """Nothing is kept: every start fills anew."""
+
+    def answer(self, index: str) -> None:
         """Nothing is kept."""
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:

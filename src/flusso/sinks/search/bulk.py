@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 
 from flusso.document import Write
-from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.errors import GenerationGone, SinkRefused, SinkUnavailable
 
 FILTER_PATH = "errors,items.*.status,items.*.error.type,items.*.error.reason"
 """Every item keeps its status, so that items and writes can be matched by place."""
@@ -116,9 +116,7 @@ def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]])
             # What it says of a block names the index and the reason, and nothing of the document.
             why = reason if kind == BLOCKED else kind
         elif kind in _MISSING_INDEX:
-            raise SinkRefused(
-                "the index is gone", hint="its generation was replaced or deleted; restart flusso"
-            )
+            raise GenerationGone("the index is gone", hint="its generation was replaced or deleted")
         elif status in (401, 403):
             raise SinkRefused(f"writing is not allowed ({kind})", hint="check what the user may do")
         else:

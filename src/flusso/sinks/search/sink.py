@@ -15,7 +15,7 @@ from urllib.parse import quote
 from flusso.document import Refusal, Write, WriteResult
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, States, Stored
+from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, Request, States, Stored
 from flusso.sinks.search import quarantine
 from flusso.sinks.search.delivery import deliver
 from flusso.sinks.search.generations import (
@@ -40,7 +40,7 @@ from flusso.sinks.search.references import (
     remember_due,
 )
 from flusso.sinks.search.server import Server
-from flusso.sinks.state import state_from_json, state_key, state_to_json, states_of
+from flusso.sinks.state import request_key, state_from_json, state_key, state_to_json, states_of
 
 _READ_PAGE = 1000
 _SCAN_PAGE = 5000
@@ -123,6 +123,13 @@ class SearchSink:
         """Make everything written so far searchable."""
         self._server.request("POST", f"/{self._names.concrete(target)}/_refresh")
 
+    def exists(self, target: IndexTarget) -> bool:
+        """Look for the generation's index."""
+        return self._server.request("HEAD", f"/{self._names.concrete(target)}", allow=(404,)).status == 200
+
+    def purge(self, target: IndexTarget) -> None:
+        """Delete the documents that stand for removals."""
+
     def publish(self, target: IndexTarget) -> None:
         """Move the alias."""
         publish_generation(self._server, self._names, target, self._settings.index.refresh_interval)
@@ -185,8 +192,19 @@ class SearchSink:
     def save_state(self, state: IndexState) -> None:
         """Remember."""
         self._ensure_own_indexes()
-        path = self._state_path(state_key(state.index, state.generation))
-        self._server.request("PUT", path, {"state": state_to_json(state)})
+        self._remember(state_key(state.index, state.generation), state_to_json(state))
+
+    def ask(self, index: str, request: Request) -> None:
+        """Leave a request."""
+        self._ensure_own_indexes()
+        self._remember(request_key(index), request.value)
+
+    def answer(self, index: str) -> None:
+        """Forget a request."""
+        self._forget_state(request_key(index))
+
+    def _remember(self, key: str, text: str) -> None:
+        self._server.request("PUT", self._state_path(key), {"state": text})
 
     def _forget_state(self, key: str) -> None:
         self._server.request("DELETE", self._state_path(key), allow=(404,))

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import SinkRefused
+from flusso.errors import GenerationGone
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Sink, States, Stored
+from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Request, Sink, States, Stored
 from flusso.sinks.sqlite.file import open_file, transaction, translated
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
 from flusso.sinks.sqlite.generations import drop_generation, find_generation
@@ -29,7 +29,7 @@ from flusso.sinks.sqlite.references import (
     remember_due,
     write_tokens,
 )
-from flusso.sinks.state import state_key, state_to_json, states_of
+from flusso.sinks.state import request_key, state_key, state_to_json, states_of
 
 _BUSY_TIMEOUT_S = 30.0
 _PAGE = 5000
@@ -161,6 +161,14 @@ class SqliteSink:
     def refresh(self, target: IndexTarget) -> None:
         """A committed write can be searched already."""
 
+    def exists(self, target: IndexTarget) -> bool:
+        """Look for the generation."""
+        with translated(self._path):
+            return find_generation(self._conn, target) is not None
+
+    def purge(self, target: IndexTarget) -> None:
+        """A removal keeps its row, with its version: there is nothing to take out."""
+
     def publish(self, target: IndexTarget) -> None:
         """Point readers at the generation."""
         with self._transaction():
@@ -245,11 +253,20 @@ class SqliteSink:
 
     def save_state(self, state: IndexState) -> None:
         """Remember."""
+        self._remember(state_key(state.index, state.generation), state_to_json(state))
+
+    def ask(self, index: str, request: Request) -> None:
+        """Leave a request."""
+        self._remember(request_key(index), request.value)
+
+    def answer(self, index: str) -> None:
+        """Forget a request."""
         with self._transaction():
-            self._conn.execute(
-                "insert or replace into states values (?, ?)",
-                (state_key(state.index, state.generation), state_to_json(state)),
-            )
+            self._conn.execute("delete from states where name = ?", (request_key(index),))
+
+    def _remember(self, key: str, text: str) -> None:
+        with self._transaction():
+            self._conn.execute("insert or replace into states values (?, ?)", (key, text))
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Keep refused documents, each with one attempt more than it had."""
@@ -315,7 +332,7 @@ class SqliteSink:
     def _number(self, target: IndexTarget) -> int:
         found = find_generation(self._conn, target)
         if found is None:
-            raise SinkRefused(
+            raise GenerationGone(
                 f'generation {target.generation} of index "{target.index}" is not in "{self._path}"',
                 hint="it was replaced by a newer one, or never made",
             )

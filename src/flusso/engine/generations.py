@@ -1,0 +1,149 @@
+"""What becomes of the generations of an index in one sink, at a start or at a new look. Pure.
+
+At most one generation serves readers, at most one is being filled to take its place, and some that readers
+saw before may be kept so that they can be led back. All of them are written, as long as their documents can
+be built and no change was lost on the way; one that readers see and that can be written no more stays as it
+is until the new one is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flusso.engine.continuity import Standing, begun, continued, find_break, is_unwritten
+from flusso.engine.policy import is_mended_by_reseed
+from flusso.errors import FlussoError
+from flusso.sinks.base import IndexState
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of each generation."""
+
+    written: tuple[IndexState, ...]
+    """Those that take documents from now on, oldest first."""
+    frozen: IndexState | None = None
+    """Readers see it, and nothing is written to it any more; its state says why."""
+    dropped: tuple[IndexState, ...] = ()
+    """Of no use to anybody: left half-made, or past keeping."""
+    because: FlussoError | None = None
+    """Why a new generation takes the place of one that readers see, when that was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The generations of an index by what they are for."""
+
+    serving: IndexState | None
+    filling: IndexState | None
+    kept: tuple[IndexState, ...]
+    """Oldest first."""
+    leftovers: tuple[IndexState, ...]
+
+    @classmethod
+    def of(cls, states: Sequence[IndexState]) -> Roles:
+        """Sort them; `states` has the oldest first."""
+        serving = next((state for state in reversed(states) if state.serves), None)
+        kept = tuple(state for state in states if state.is_kept and state is not serving)
+        rest = [state for state in states if state is not serving and state not in kept]
+        after = serving.generation if serving else 0
+        filling = next((state for state in reversed(rest) if state.generation > after), None)
+        return cls(serving, filling, kept, tuple(state for state in rest if state is not filling))
+
+    def back(self) -> IndexState | None:
+        """Give the generation that a rollback leads to."""
+        if self.serving is None:
+            return None
+        older = [state for state in self.kept if state.generation < self.serving.generation]
+        return older[-1] if older else None
+
+
+def decide(
+    states: Sequence[IndexState],
+    fresh: IndexState,
+    now: Standing,
+    *,
+    reseeds: bool,
+    is_asked: bool = False,
+    anew: FlussoError | None = None,
+    unfit: Mapping[int, str] | None = None,
+    gone: Collection[int] = (),
+) -> Fate:
+    """Decide which generations go on and whether a new one begins; raise when neither may be.
+
+    `states` is what the sink remembers, `fresh` what is declared. `anew` breaks every generation, for that
+    reason; `is_asked` wants a new one whatever the others are; `unfit` says of old ones why their documents
+    cannot be built any more, and those that are `gone` were deleted by someone else.
+    """
+    roles = Roles.of([state for state in states if state.generation not in gone])
+    dropped = [state for state in states if state.generation in gone] + list(roles.leftovers)
+    written: list[IndexState] = []
+    because: FlussoError | None = None
+    frozen = roles.serving if roles.serving is not None and roles.serving.stale else None
+    if roles.serving is not None and frozen is None:
+        broken = _judged(roles.serving, fresh, now, anew, reseeds=reseeds or is_asked)
+        because = broken if roles.serving.digest == fresh.digest else None
+        why = broken.message if broken else (unfit or {}).get(roles.serving.generation)
+        if why:
+            frozen = replace(roles.serving, stale=why)
+        else:
+            written.append(continued(roles.serving, now))
+    for state in roles.kept:
+        is_lost = anew or find_break(state, now) or (unfit or {}).get(state.generation)
+        dropped.append(state) if is_lost else written.append(continued(state, now))
+    number = 1 + max((state.generation for state in states), default=0)
+    fresh = replace(fresh, generation=number)
+    next_ = _next(roles, fresh, now, anew, is_current=frozen is None and not is_asked)
+    if next_ is not None:
+        written.append(next_)
+    if roles.filling is not None and (next_ is None or next_.generation != roles.filling.generation):
+        dropped.append(roles.filling)
+    term = max([int(now.version), *(state.term + 1 for state in states)])
+    return Fate(
+        tuple(replace(state, term=term) for state in sorted(written, key=lambda each: each.generation)),
+        frozen,
+        tuple(dropped),
+        because,
+    )
+
+
+def _judged(
+    serving: IndexState, fresh: IndexState, now: Standing, anew: FlussoError | None, *, reseeds: bool
+) -> FlussoError | None:
+    """Say why the serving generation cannot go on; raise when nothing may take its place unasked.
+
+    With another schema it is replaced anyway.
+    """
+    broken = anew or find_break(serving, now)
+    if broken is None:
+        return None
+    is_replaced = reseeds or serving.digest != fresh.digest
+    if not is_mended_by_reseed(broken) or not is_replaced:
+        raise broken
+    return broken
+
+
+def _next(
+    roles: Roles, fresh: IndexState, now: Standing, anew: FlussoError | None, *, is_current: bool
+) -> IndexState | None:
+    """Give the generation that is filled, or waits for readers; None when there is no need of one."""
+    filling = roles.filling
+    if filling is not None and filling.digest == fresh.digest:
+        if is_unwritten(filling):
+            return begun(filling, now)
+        broken = anew or find_break(filling, now)
+        if broken is None:
+            return continued(filling, now)
+        if not is_mended_by_reseed(broken):
+            raise broken
+    if is_current and any(_stands_for(state, fresh, roles) for state in (roles.serving, *roles.kept)):
+        return None
+    return begun(fresh, now)
+
+
+def _stands_for(state: IndexState | None, fresh: IndexState, roles: Roles) -> bool:
+    """Whether readers have what is declared, or were led back from it on purpose."""
+    if state is None or roles.serving is None or state.digest != fresh.digest:
+        return False
+    return state is roles.serving or state.generation > roles.serving.generation

@@ -1,0 +1,191 @@
+"""Who is written from now on: from what the sinks remember to the entries of a ledger.
+
+Used while provisioning, once the slot is ours. A generation that readers see may have been made by a schema
+that is declared no more; it is written beside the new one by the schema that its state keeps, under a plan of
+its own: a *retained* one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from flusso.builder.plan import IndexPlan
+from flusso.capture.fingerprint import Marks
+from flusso.catalog import TableName
+from flusso.engine import work
+from flusso.engine.continuity import Standing, is_unwritten, plan_of
+from flusso.engine.events import Listener, Reseeding
+from flusso.engine.generations import decide
+from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.spec import IndexSpec, PipelineSpec
+from flusso.engine.work import Destination
+from flusso.errors import FlussoError
+from flusso.schema.digest import digest
+from flusso.schema.mapping import text_field_names
+from flusso.schema.model import IndexSchema
+from flusso.schema.stored import schema_from_text, schema_name, schema_to_text, stored_name
+from flusso.sinks.base import IndexState, IndexTarget, Request, SinkSpec, States
+
+_UNKNOWN_SCHEMA = "it was made by a schema that this release of flusso does not know"
+_UNFIT_SCHEMA = "the database no longer has what its schema reads"
+
+
+@dataclass(slots=True)
+class Roster:
+    """What was decided for all indexes in all sinks."""
+
+    ledger: Ledger
+    dropped: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
+    asked: list[tuple[SinkSpec, str, Request]] = field(default_factory=list)
+
+    def settle(self) -> None:
+        """Do what is left once every state is saved: answer requests, and drop what is of no use."""
+        for sink, index, request in self.asked:
+            if request is Request.ROLLBACK:
+                self.ledger.roll_back(index, sink.name)
+            work.sink(sink).answer(index)
+        for sink, state in self.dropped:
+            work.sink(sink).drop(state.target)
+
+
+def load_states(indexes: Iterable[IndexSpec]) -> dict[str, States]:
+    """Read what each sink remembers, by its name."""
+    return {
+        sink.name: work.sink(sink).load_states() if sink.capabilities.keeps_state else States()
+        for sink in sinks_of(indexes)
+    }
+
+
+def sinks_of(indexes: Iterable[IndexSpec]) -> list[SinkSpec]:
+    """List the sinks, each once."""
+    return list(dict.fromkeys(sink for index in indexes for sink in index.sinks))
+
+
+def find_retained(indexes: Sequence[IndexSpec], known: Mapping[str, States]) -> tuple[IndexSpec, ...]:
+    """List the schemas that are declared no more and by which a generation is still to be written."""
+    found: dict[str, IndexSpec] = {}
+    for index in indexes:
+        declared = schema_name(index.schema)
+        for sink in index.sinks:
+            for state in known[sink.name].of(index.name):
+                if (
+                    not (state.serves or state.is_kept)
+                    or state.stale
+                    or stored_name(state.schema) == declared
+                ):
+                    continue
+                schema = schema_from_text(state.schema)
+                if schema is not None:
+                    name = plan_of(state)
+                    sinks = (*found[name].sinks, sink) if name in found else (sink,)
+                    found[name] = replace(index, name=name, schema=schema, sinks=sinks)
+    return tuple(found.values())
+
+
+def reads_by_plan(
+    plans: Iterable[IndexPlan], indexes: Iterable[IndexSpec]
+) -> dict[str, frozenset[TableName]]:
+    """Say which tables each plan reads; a declared one can also be asked for by the name of its schema."""
+    reads = {plan.index: frozenset(plan.reads) for plan in plans}
+    fresh = [fresh_state(index) for index in indexes if index.name in reads]
+    return reads | {plan_of(state): reads[state.index] for state in fresh}
+
+
+def fresh_state(index: IndexSpec, sink: SinkSpec | None = None) -> IndexState:
+    """Give the state of what is declared, before anything is written."""
+    shape = sink.shape if sink is not None else {}
+    return IndexState(index.name, digest(index.schema, shape), 1, schema=schema_to_text(index.schema))
+
+
+def enrol(
+    spec: PipelineSpec,
+    retained: Sequence[IndexSpec],
+    fitting: frozenset[str],
+    now: Standing,
+    marks: Marks,
+    tell: Listener,
+    anew: FlussoError | None,
+) -> Roster | None:
+    """Compare what each sink remembers with what is declared; None when it has schemas nobody looked at.
+
+    Of the retained ones the plans with these names fit. `marks` is what is published from now on.
+    """
+    known = load_states(spec.indexes)  # once more: until the slot was ours, its last owner may have written
+    needed = {each.name: each.schema for each in find_retained(spec.indexes, known)}
+    if not needed.keys() <= {each.name for each in retained}:
+        return None
+    roster = Roster(Ledger([]))
+    for index in spec.indexes:
+        for sink in index.sinks:
+            states = known[sink.name]
+            _enrol(roster, index, sink, states, needed, fitting, now, anew, tell, reseeds=spec.reseeds)
+            if index.name in states.asked:
+                roster.asked.append((sink, index.name, states.asked[index.name]))
+    for entry in roster.ledger.entries:
+        rows = marks.fingerprint(now.published.reads[entry.plan_name])
+        entry.state = replace(entry.state, publication=rows)
+    return roster
+
+
+def _enrol(
+    roster: Roster,
+    index: IndexSpec,
+    sink: SinkSpec,
+    states: States,
+    needed: Mapping[str, IndexSchema],
+    fitting: frozenset[str],
+    now: Standing,
+    anew: FlussoError | None,
+    tell: Listener,
+    *,
+    reseeds: bool,
+) -> None:
+    fresh = fresh_state(index, sink)
+    of_index = tuple(_with_schema(state, fresh) for state in states.of(index.name))
+    fate = decide(
+        of_index,
+        fresh,
+        now,
+        reseeds=reseeds,
+        is_asked=states.asked.get(index.name) is Request.REINDEX,
+        anew=anew,
+        unfit=_find_unfit(of_index, fresh, needed, fitting),
+        gone=_find_gone(sink, of_index),
+    )
+    lost = [state for state in fate.dropped if state.serves]
+    if fate.because is not None or lost:
+        gone = f'generation {lost[0].generation} is no longer in sink "{sink.name}"' if lost else ""
+        tell(Reseeding(index.name, fate.because.message if fate.because else gone))
+    for state in fate.written:
+        plan = "" if state.schema == fresh.schema else plan_of(state)
+        schema = needed[plan] if plan else index.schema
+        target = IndexTarget(state.index, state.digest, state.generation, text_field_names(schema))
+        roster.ledger.entries.append(Entry(Destination(sink, target), state, plan=plan, keeps=index.keeps))
+    if fate.frozen is not None:
+        roster.ledger.frozen.append((sink, fate.frozen))
+    roster.dropped += [(sink, state) for state in fate.dropped]
+
+
+def _with_schema(state: IndexState, fresh: IndexState) -> IndexState:
+    """Earlier releases kept no schema; the same digest means the same one."""
+    return replace(state, schema=fresh.schema) if state.digest == fresh.digest else state
+
+
+def _find_gone(sink: SinkSpec, states: Iterable[IndexState]) -> frozenset[int]:
+    """Say which generations someone has deleted."""
+    written = [state for state in states if not is_unwritten(state)]
+    return frozenset(each.generation for each in written if not work.sink(sink).exists(each.target))
+
+
+def _find_unfit(
+    states: Iterable[IndexState],
+    fresh: IndexState,
+    needed: Mapping[str, IndexSchema],
+    fitting: frozenset[str],
+) -> dict[int, str]:
+    """Say of each generation with another schema why its documents cannot be built, if so."""
+    others = [state for state in states if state.schema != fresh.schema]
+    unknown = {state.generation: _UNKNOWN_SCHEMA for state in others if plan_of(state) not in needed}
+    unfit = {state.generation: _UNFIT_SCHEMA for state in others if plan_of(state) not in fitting}
+    return unfit | unknown

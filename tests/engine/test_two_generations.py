@@ -1,0 +1,200 @@
+"""From what sinks remember to who is written: schemas that are declared no more, requests, what was deleted.
+
+Real Postgres and SQLite, no Spark: what a start decides and saves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fix_postgres import Database
+from flusso.debt import Debt, Scope
+from flusso.engine.events import Event, ReadersMoved, Reseeding
+from flusso.engine.ledger import Ledger
+from flusso.engine.provision import Prepared, prepare
+from flusso.engine.spec import PipelineSpec
+from flusso.engine.switch import Switcher
+from flusso.lsn import Lsn, Version
+from flusso.schema.model import IndexSchema
+from flusso.sinks.base import Request, Sink, States
+from market import create_market, market_schema
+from pipelines import market_spec, publish_seeded, sqlite_sink
+
+pytestmark = pytest.mark.postgres
+
+AHEAD = Version.of(1, Lsn(1 << 40))
+
+
+def start(spec: PipelineSpec, tell: Callable[[Event], None] = lambda event: None) -> Prepared:
+    prepared = prepare(spec, tell, threading.Event())
+    assert prepared is not None
+    return prepared
+
+
+@pytest.fixture
+def spec(database18: Database, tmp_path: Path) -> PipelineSpec:
+    """A deployment that has run: readers see its index."""
+    create_market(database18, users=3)
+    made = market_spec(database18, sqlite_sink(tmp_path))
+    publish_seeded(start(made).ledger, "users")
+    return made
+
+
+def opened(spec: PipelineSpec) -> Sink:
+    return spec.indexes[0].sinks[0].open()
+
+
+def states(spec: PipelineSpec) -> States:
+    sink = opened(spec)
+    try:
+        return sink.load_states()
+    finally:
+        sink.close()
+
+
+def ask(spec: PipelineSpec, request: Request) -> None:
+    sink = opened(spec)
+    sink.ask("users", request)
+    sink.close()
+
+
+def without_email(schema: IndexSchema) -> IndexSchema:
+    return replace(schema, fields=tuple(item for item in schema.fields if item.name != "email"))
+
+
+def changed(spec: PipelineSpec, **changes: object) -> PipelineSpec:
+    index = replace(spec.indexes[0], schema=without_email(market_schema()), **changes)  # type: ignore[arg-type]
+    return replace(spec, indexes=(index,))
+
+
+def entries(prepared: Prepared) -> list[tuple[int, bool, bool]]:
+    """Generation, whether readers see it, and whether it has a plan of its own."""
+    return [
+        (
+            entry.state.generation,
+            entry.state.serves,
+            entry.plan_name in prepared.work.plans and bool(entry.plan),
+        )
+        for entry in prepared.ledger.entries
+    ]
+
+
+def switcher(ledger: Ledger, tell: Callable[[Event], None] = lambda event: None) -> Switcher:
+    return Switcher(ledger, threading.Lock(), lambda: AHEAD, tell)
+
+
+def test_a_changed_schema_keeps_the_old_one_written_by_a_plan_of_its_own(spec: PipelineSpec) -> None:
+    prepared = start(changed(spec))
+    assert entries(prepared) == [(1, True, True), (2, False, False)]
+    plans = prepared.work.plans
+    assert len(plans) == 2
+    assert sorted(prepared.ledger.narrow(prepared.work).destinations) == sorted(plans)
+
+
+def test_an_old_schema_whose_column_is_gone_is_written_no_more_and_still_read(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    database18.execute("alter table users drop column email")
+    prepared = start(changed(spec))
+    assert entries(prepared) == [(2, False, False)]
+    serving = states(spec).serving("users")
+    assert serving is not None
+    assert (serving.generation, serving.stale) == (1, "the database no longer has what its schema reads")
+
+
+def test_a_request_begins_a_generation_beside_the_serving_one_once(spec: PipelineSpec) -> None:
+    ask(spec, Request.REINDEX)
+    assert entries(start(spec)) == [(1, True, False), (2, False, False)]
+    assert states(spec).asked == {}
+    assert entries(start(spec)) == [(1, True, False), (2, False, False)]
+
+
+def test_the_same_plan_writes_both_generations_of_one_schema(spec: PipelineSpec) -> None:
+    ask(spec, Request.REINDEX)
+    prepared = start(spec)
+    (destinations,) = prepared.ledger.narrow(prepared.work).destinations.values()
+    assert [destination.target.generation for destination in destinations] == [1, 2]
+    (unseeded,) = prepared.ledger.unseeded_destinations().values()
+    assert [destination.target.generation for destination in unseeded] == [2]
+
+
+def test_readers_move_when_the_stream_has_passed_the_end_of_the_seed_and_nothing_is_owed(
+    spec: PipelineSpec,
+) -> None:
+    ask(spec, Request.REINDEX)
+    ledger = start(spec).ledger
+    events: list[Event] = []
+    switch = switcher(ledger, events.append)
+    switch.look()
+    ledger.finish_seed("users", 1)
+    switch.look()
+    ledger.owe(["users"], Scope.HELD, "it was truncated")
+    ledger.position = AHEAD.lsn
+    switch.look()
+    assert not events
+    for entry in ledger.owing():
+        ledger.pay(entry, entry.state.debts[0], None, 1)
+    switch.look()
+    assert events == [ReadersMoved("users", "local", 2)]
+    found = states(spec)
+    assert [(state.generation, state.serves) for state in found.all] == [(2, True)]
+    assert [entry.state.generation for entry in ledger.entries] == [2]
+
+
+def test_what_is_paid_to_readers_meanwhile_must_reach_the_new_one_first(spec: PipelineSpec) -> None:
+    ask(spec, Request.REINDEX)
+    ledger = start(spec).ledger
+    ledger.finish_seed("users", 1)
+    (waiting,) = ledger.waiting()
+    (serving,) = (entry for entry in ledger.entries if entry.state.serves)
+    ledger.await_position(waiting, Lsn(7))
+    ledger.owe(["users"], Scope.HELD, "it was truncated")
+    (debt,) = serving.state.debts
+    ledger.pay(serving, debt, None, 9)
+    assert waiting.state.ready_at == 0
+    assert isinstance(debt, Debt)
+
+
+def test_a_kept_generation_is_written_and_readers_are_led_back_and_stay_there(spec: PipelineSpec) -> None:
+    keeping = changed(spec, keeps=1)
+    publish_seeded(start(keeping).ledger, "users")
+    assert entries(start(keeping)) == [(1, False, True), (2, True, False)]
+    ask(spec, Request.ROLLBACK)
+    assert entries(start(keeping)) == [(1, True, True), (2, False, False)]
+    assert entries(start(keeping)) == [(1, True, True), (2, False, False)]
+    sink = opened(spec)
+    for state in sink.load_states().all:
+        if state.serves:
+            with pytest.raises(Exception, match="readers"):
+                sink.drop(state.target)
+    sink.close()
+
+
+def test_only_as_many_are_kept_as_wanted(spec: PipelineSpec) -> None:
+    index = replace(spec.indexes[0], keeps=1)
+    keeping = replace(spec, indexes=(index,))
+    for _ in range(3):
+        ask(spec, Request.REINDEX)
+        publish_seeded(start(keeping).ledger, "users")
+    assert [(state.generation, state.serves) for state in states(spec).all] == [(3, False), (4, True)]
+
+
+def test_a_generation_deleted_by_hand_is_filled_anew_and_told(spec: PipelineSpec) -> None:
+    sink = opened(spec)
+    serving = sink.load_states().serving("users")
+    assert serving is not None
+    sink._conn.execute("delete from published")  # type: ignore[attr-defined]
+    sink.drop(serving.target)
+    sink.save_state(serving)
+    sink.close()
+    events: list[Event] = []
+    assert entries(start(spec, events.append)) == [(2, False, False)]
+    assert [event for event in events if isinstance(event, Reseeding)] == [
+        Reseeding("users", 'generation 1 is no longer in sink "local"')
+    ]
+    assert [state.generation for state in states(spec).all] == [2]
