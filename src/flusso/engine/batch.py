@@ -110,7 +110,8 @@ class BatchRunner:
         spec = self.ledger.narrow(self.spec)
 
         def attempt() -> Totals:
-            reports = self._reports(frame, changes, spec, refresh)
+            parts = (self._reports(frame, changes, part, refresh) for part in self.ledger.passes(spec))
+            reports = [report for part in parts for report in part]
             return settle_reports(reports, spec, self.skips, self.emit)
 
         totals = retrying(attempt, self.outage)
@@ -127,7 +128,8 @@ class BatchRunner:
             if not any(report.is_overflow for report in reports):
                 return reports
         reports = run_spread(frame, spec)
-        for destination in refresh:
+        written = {each for found in spec.destinations.values() for each in found}
+        for destination in refresh & written:
             work.sink(destination.sink).refresh(destination.target)
         return reports
 

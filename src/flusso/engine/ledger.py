@@ -86,6 +86,27 @@ class Ledger:
         plans = {name: plan for name, plan in spec.plans.items() if name in destinations}
         return replace(spec, plans=plans, destinations=destinations)
 
+    def passes(self, spec: WorkSpec) -> list[WorkSpec]:
+        """Split what `narrow` gives into what is done one after the other.
+
+        Where readers are about to move to another plan, it comes last: whatever a reader has seen by the old
+        one, the new one then has seen too.
+        """
+        last = {entry.plan_name for entry in self.waiting() if self._is_read_by_another_plan(entry)}
+        if not last:
+            return [spec]
+        chosen = [{name for name in spec.plans if (name in last) is is_last} for is_last in (False, True)]
+        return [_only(spec, names) for names in chosen if names]
+
+    def _is_read_by_another_plan(self, entry: Entry) -> bool:
+        place = (entry.destination.sink.name, entry.state.index)
+        return any(
+            each.state.serves
+            and (each.destination.sink.name, each.state.index) == place
+            and each.plan_name != entry.plan_name
+            for each in self.entries
+        )
+
     def destinations(self) -> dict[str, tuple[Destination, ...]]:
         """Where the documents of each plan go, for the batch that is planned now."""
         found: dict[str, tuple[Destination, ...]] = {}
@@ -276,6 +297,12 @@ class Ledger:
 def _save(entry: Entry) -> None:
     if entry.destination.sink.capabilities.keeps_state:
         work.sink(entry.destination.sink).save_state(entry.state)
+
+
+def _only(spec: WorkSpec, names: Collection[str]) -> WorkSpec:
+    plans = {name: plan for name, plan in spec.plans.items() if name in names}
+    destinations = {name: found for name, found in spec.destinations.items() if name in names}
+    return replace(spec, plans=plans, destinations=destinations)
 
 
 def _number(state: IndexState) -> int:

@@ -80,7 +80,8 @@ class Switcher:
         if not self.ledger.has_readers(entry):
             return True
         if not entry.state.ready_at:
-            self.ledger.await_position(entry, self.emit().lsn)
+            with self.gate:  # a batch in hand may yet show readers more than was planned since
+                self.ledger.await_position(entry, self.emit().lsn)
         return self.ledger.position >= entry.state.ready_at
 
     def _switch(self, entry: Entry) -> None:

@@ -1,0 +1,182 @@
+"""Readers through a reindex: they see one whole generation or the next, and nothing goes back."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sqlite3
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fix_postgres import Database
+from flusso.engine.events import ReadersMoved
+from flusso.engine.session import Session
+from flusso.engine.spec import PipelineSpec
+from flusso.sinks.base import Request, SinkSpec
+from flusso.sinks.search.opensearch import OpenSearchSpec
+from market import create_market
+from pipelines import Run, assert_exact, market_spec, sqlite_sink
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+_USERS = 1500
+_DOOMED = 500
+"""Users up to this id may be deleted; whoever is above stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a reader found at one moment: how many users that stay, and the name of one of them."""
+
+    count: int
+    name: str
+
+
+def read_sqlite(path: Path) -> Callable[[], Seen]:
+    conn = sqlite3.connect(f"file:{path}?mode=ro", uri=True, check_same_thread=False, timeout=60)
+
+    def read() -> Seen:
+        (found,) = conn.execute(
+            "select count(*), max(case when id = '1500' then body ->> '$.name' end) from documents"
+            " where target = (select target from published where name = 'users')"
+            f" and body is not null and body ->> '$.id' > {_DOOMED}"
+        ).fetchall()
+        return Seen(*found)
+
+    return read
+
+
+def read_opensearch(spec: OpenSearchSpec) -> Callable[[], Seen]:
+    body = {
+        "size": 1,
+        "track_total_hits": True,
+        "query": {"range": {"id": {"gt": _DOOMED}}},
+        "sort": [
+            {"_script": {"type": "number", "order": "desc", "script": "doc['id'].value == 1500 ? 1 : 0"}}
+        ],
+    }
+
+    def read() -> Seen:
+        request = urllib.request.Request(
+            f"{spec.urls[0]}/{spec.prefix}users/_search",
+            json.dumps(body).encode(),
+            {"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            hits = json.load(answer)["hits"]
+        return Seen(hits["total"]["value"], hits["hits"][0]["_source"]["name"] if hits["hits"] else "")
+
+    return read
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads the alias as fast as it can, and keeps what went back."""
+
+    read: Callable[[], Seen]
+    faults: list[tuple[Seen, Seen | str]] = field(default_factory=list)
+    looks: int = 0
+    last: Seen = field(default=Seen(0, ""))
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                found = self.read()
+            except Exception as error:
+                self.faults.append((self.last, repr(error)))
+                continue
+            if found.count < self.last.count or found.name < self.last.name:
+                self.faults.append((self.last, found))
+            self.last = found
+            self.looks += 1
+
+
+def write(database: Database, stop: threading.Event) -> None:
+    """Insert, rename one user again and again, and delete others."""
+    with database.connect() as conn:
+        for number in itertools.count(1):
+            if stop.is_set():
+                return
+            conn.execute("update public.users set name = %s where id = 1500", (f"x{number:08}",))
+            conn.execute("insert into public.users values (%s, 'new')", (_USERS + number,))
+            conn.execute("delete from public.users where id = %s", (number,) if number <= _DOOMED else (0,))
+
+
+@contextmanager
+def beside(*targets: Callable[[threading.Event], Any]) -> Iterator[None]:
+    stop = threading.Event()
+    threads = [threading.Thread(target=target, args=(stop,), daemon=True) for target in targets]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+
+
+def ask(sink: SinkSpec, request: Request) -> None:
+    with contextlib.closing(sink.open()) as opened:
+        opened.ask("users", request)
+
+
+def reindex_under_load(database: Database, spec: PipelineSpec, session: Session, reader: Reader) -> None:
+    """Reindex while it runs, then change the schema; readers and writers go on through both."""
+    sink = spec.indexes[0].sinks[0]
+    with Run(spec, session) as run:
+        run.wait_seeded()
+        reader.last = reader.read()
+        assert reader.last.count == _USERS - _DOOMED
+        with beside(reader.run, lambda stop: write(database, stop)):
+            ask(sink, Request.REINDEX)
+            run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="readers to move")
+            seen = reader.looks
+            run.wait(lambda: reader.looks > seen + 3, what="readers to look once more")
+        run.wait_exact(database)
+        assert [event.generation for event in run.of(ReadersMoved)] == [1, 2]
+    assert_exact(database, spec)
+    fewer = tuple(item for item in spec.indexes[0].schema.fields if item.name != "email")
+    schema = replace(spec.indexes[0].schema, fields=fewer)
+    changed = replace(spec, indexes=(replace(spec.indexes[0], schema=schema),))
+    with beside(reader.run, lambda stop: write_on(database, stop)), Run(changed, session) as run:
+        run.wait(lambda: run.of(ReadersMoved), what="readers to move to the new schema")
+        seen = reader.looks
+        run.wait(lambda: reader.looks > seen + 3, what="readers to look once more")
+    assert reader.faults == []
+    assert [event.generation for event in run.of(ReadersMoved)] == [3]
+
+
+def write_on(database: Database, stop: threading.Event) -> None:
+    with database.connect() as conn:
+        for number in itertools.count(1):
+            if stop.is_set():
+                return
+            conn.execute("update public.users set name = %s where id = 1500", (f"y{number:08}",))
+
+
+def test_no_reader_of_a_file_sees_anything_go_back_through_a_reindex(
+    database18: Database, spark_session: Session, tmp_path: Path
+) -> None:
+    create_market(database18, users=_USERS)
+    sink = sqlite_sink(tmp_path)
+    sink.open().close()
+    spec = market_spec(database18, sink, look_s=0.3)
+    reindex_under_load(database18, spec, spark_session, Reader(read_sqlite(Path(sink.path))))
+
+
+@pytest.mark.opensearch
+def test_no_reader_of_a_search_server_sees_anything_go_back_through_a_reindex(
+    database18: Database, spark_session: Session, search_sink: OpenSearchSpec
+) -> None:
+    create_market(database18, users=_USERS)
+    spec = market_spec(database18, search_sink, look_s=0.3)
+    reindex_under_load(database18, spec, spark_session, Reader(read_opensearch(search_sink)))
