@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from waiting import wait_until
 
 MARK = WatchedTable(TableName("public", "oracle_mark"), ("id",))
 Meanwhile = Callable[[], None]
+_LOOK_S = 0.3
 _LATE: list[tuple[IndexTarget, Sequence[Write]]] = []
 """What attempts that were left behind have still to write."""
 
@@ -106,7 +108,7 @@ class Follower:
             self._plans = {name: compile_index(name, each, catalog) for name, each in schemas.items()}
             required = [WatchedTable(table, ()) for table in sorted(tables)]
             ensure_coverage(conn, "flusso", [*required, MARK], manage=True)
-            ensure_slot(conn, self._slot)
+            ensure_slot(conn, self.slot)
             await_settled(conn, 60)
         sink = self._sink.open()
         for name, schema in schemas.items():
@@ -117,7 +119,7 @@ class Follower:
         self._start()
 
     @property
-    def _slot(self) -> str:
+    def slot(self) -> str:
         return f"slot_{self.database.name}"
 
     @property
@@ -137,7 +139,7 @@ class Follower:
 
     def _start(self) -> None:
         self._stream = CaptureStream(
-            CaptureSpec(self.database.dsn, self._slot, "flusso", (*self._watched, MARK), piece_changes=5)
+            CaptureSpec(self.database.dsn, self.slot, "flusso", (*self._watched, MARK), piece_changes=5)
         )
         self._position = self._stream.start()
 
@@ -167,9 +169,22 @@ class Follower:
         self._note_marks(pieces)
         return True
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let nobody write between its steps while the block runs."""
+        kept, self.meanwhile = self.meanwhile, lambda: None
+        try:
+            yield
+        finally:
+            self.meanwhile = kept
+
+    def look(self) -> bool:
+        """Wait a moment for something to follow."""
+        return self._stream.wait(self._position, _LOOK_S)
+
     def write(self, pieces: Sequence[bytes]) -> None:
         """Write what the pieces touch; sometimes an attempt is left behind, and another one does it."""
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.5:
             self._attempt(pieces, LateSpec(self._sink))
             self.meanwhile()
         for report in self._attempt(pieces):

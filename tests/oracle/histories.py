@@ -27,7 +27,7 @@ class Transaction:
 
 def random_rows(rng: random.Random, tables: Sequence[Table]) -> list[str]:
     """Give statements that fill the tables before anything follows them; some of them fail."""
-    return [insert(rng, table) for table in tables for _ in range(rng.randint(2, 5))]
+    return [insert(rng, table) for _ in range(rng.randint(3, 6)) for table in tables]
 
 
 def random_transaction(rng: random.Random, tables: Sequence[Table]) -> Transaction:
@@ -46,17 +46,17 @@ def random_transaction(rng: random.Random, tables: Sequence[Table]) -> Transacti
 
 
 def _random_statement(rng: random.Random, tables: Sequence[Table]) -> str:
-    kinds: Sequence[tuple[int, Callable[[random.Random, Table], str]]] = (
-        (30, insert),
+    kinds: Sequence[tuple[float, Callable[[random.Random, Table], str]]] = (
+        (45, insert),
         (20, _update),
         (16, _move),
         (8, _change_key),
-        (10, _delete),
-        (4, _delete_by_link),
+        (8, _delete),
+        (2, _delete_by_link),
         (4, _touch),
         (4, _there_and_back),
         (2, _upsert),
-        (1, _truncate),
+        (0.5, _truncate),
     )
     (kind,) = rng.choices([make for _, make in kinds], [weight for weight, _ in kinds])
     return kind(rng, rng.choice(tables))

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from oracle.conditions import random_filters, random_soft_delete
 from oracle.tables import Column, Columns, Link, Table
 
@@ -206,8 +204,8 @@ def _ways(tables: Sequence[Table], table: Table, key: Columns) -> Iterator[_Way]
                     yield _Way(target, far.target, junction=other, left=link.columns, right=far.columns)
 
 
-def random_index(rng: random.Random, tables: Sequence[Table]) -> str:
-    """Give the text of one schema file."""
+def random_index(rng: random.Random, tables: Sequence[Table]) -> Node:
+    """Make one schema."""
     linked = [table for table in tables if any(_ways(tables, table, table.key))]
     root = rng.choice(linked or list(tables))
     key = root.key
@@ -220,12 +218,12 @@ def random_index(rng: random.Random, tables: Sequence[Table]) -> str:
         node["primary_key"] = _spelled(key)
     maker = _Maker(rng, tables, root.schema)
     fields = maker.fields(root, key, 0)
-    if rng.random() < 0.3:
+    if rng.random() < 0.15:
         node["filters"] = random_filters(rng, root)
-    if rng.random() < 0.25:
+    if rng.random() < 0.15:
         node["soft_delete"] = random_soft_delete(rng, root, fields)
     node["fields"] = fields
-    return dump_yaml(node)
+    return node
 
 
 def _is_nullable(table: Table, names: Columns) -> bool:
@@ -259,9 +257,3 @@ def _lines(node: Node) -> Iterator[str]:
 def _spell(value: object) -> str:
     is_plain = isinstance(value, str) and value.replace("_", "a").isalnum() and not value[0].isdigit()
     return str(value) if is_plain and value not in _WORDS else json.dumps(value, ensure_ascii=False)
-
-
-def load_yaml(text: str) -> Node:
-    """Read a schema file, as plain as YAML goes."""
-    found: Node = YAML(typ="safe", pure=True).load(text)
-    return found

@@ -8,8 +8,9 @@ fails once fails again.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psycopg
@@ -17,6 +18,7 @@ import psycopg
 from fix_postgres import Database
 from oracle.compare import Wrong, differences
 from oracle.following import Follower
+from oracle.held import await_sent, holding_commits
 from oracle.histories import Transaction, random_rows, random_transaction
 from oracle.world import World
 
@@ -52,6 +54,12 @@ class Writer:
         """Go on to the end of the transaction."""
         while self._steps is not None:
             self.step()
+
+    def commit_one(self) -> None:
+        """Do a whole transaction, one that is kept."""
+        transaction = random_transaction(self.rng, self.world.tables)
+        self._steps = self._run(replace(transaction, is_kept=True))
+        self.finish()
 
     def close(self) -> None:
         if self._conn is not None:
@@ -90,7 +98,7 @@ class History:
     database: Database
     world: World
     folder: Path
-    steps: int = 80
+    steps: int = 150
     writers: int = 3
     log: list[str] = field(default_factory=list)
 
@@ -116,8 +124,8 @@ class History:
             follower.settle()
             for writer in writers:
                 writer.finish()
-            follower.meanwhile = lambda: None
-            follower.settle()
+            with follower.alone():
+                follower.settle()
             return self._compare(follower)
         finally:
             follower.stop()
@@ -126,17 +134,32 @@ class History:
 
     def _step(self, rng: random.Random, writers: list[Writer], follower: Follower) -> None:
         chance = rng.random()
-        if chance < 0.80:
+        if chance < 0.77:
             rng.choice(writers).step()
-        elif chance < 0.95:
-            follower.step()
         elif chance < 0.97:
+            follower.step()
+        elif chance < 0.975:
             follower.release()
-        elif chance < 0.99:
+        elif chance < 0.985:
             follower.pay()
+        elif chance < 0.995:
+            self._hold(rng.choice(writers), follower)
         else:
             self.log.append("crash")
             follower.crash()
+
+    def _hold(self, writer: Writer, follower: Follower) -> None:
+        """Let a commit reach the WAL long before anybody can see it, and the follower do what it does."""
+        writer.finish()
+        self.log.append("commits are held")
+        with holding_commits(self.database), follower.alone():
+            thread = threading.Thread(target=writer.commit_one)
+            thread.start()
+            if await_sent(self.database, follower.slot, lambda: not thread.is_alive()):
+                while follower.look():
+                    follower.step()
+        thread.join()
+        self.log.append("commits are held no more")
 
     def _writer(self, number: int) -> Writer:
         rng = self.world.rng(f"writer {number}")

@@ -6,11 +6,11 @@ import random
 from decimal import Decimal
 
 import pytest
+from ruamel.yaml import YAML
 
 from fix_postgres import Database
 from oracle.compare import differences
 from oracle.evaluate import Rows, evaluate, parse_body
-from oracle.schemas import load_yaml
 from oracle.tables import Column, Table
 from oracle.values import Number, document_id, mean
 
@@ -27,6 +27,7 @@ ORDERS = Table(
     ("nr",),
 )
 LIKES = Table("likes", "public", (Column("who", "int"), Column("whom", "int")), ("who", "whom"))
+_YAML = YAML(typ="safe", pure=True)
 ROWS = {
     ("public", "people"): Rows(
         PEOPLE,
@@ -50,7 +51,7 @@ ROWS = {
 
 
 def _documents(fields: str, more: str = "") -> dict[str, object]:
-    return evaluate(load_yaml(f"version: 1\ntable: people\n{more}\nfields:\n{fields}"), ROWS)
+    return evaluate(_YAML.load(f"version: 1\ntable: people\n{more}\nfields:\n{fields}"), ROWS)
 
 
 def test_a_row_without_its_other_end_has_null_or_an_empty_array() -> None:

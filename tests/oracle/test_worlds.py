@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from flusso.schema.parse import parse_schema
 from oracle.histories import random_transaction
@@ -39,10 +40,11 @@ def _transactions(world: World) -> list[object]:
     return [random_transaction(rng, world.tables) for _ in range(20)]
 
 
-def test_every_schema_is_one_that_flusso_reads() -> None:
+def test_every_schema_is_one_that_flusso_reads_and_says_what_was_meant() -> None:
     for world in _WORLDS[:20]:
         for name, text in world.schemas.items():
             parse_schema(text, file=name)
+            assert YAML(typ="safe", pure=True).load(text) == world.nodes[name]
 
 
 def test_worlds_have_every_kind_of_relation_at_every_depth() -> None:

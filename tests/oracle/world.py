@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oracle.evaluate import Documents, evaluate, read_rows
-from oracle.schemas import Node, load_yaml, random_index
+from oracle.schemas import Node, dump_yaml, random_index
 from oracle.tables import Table, ddl, random_tables
 
 SEED_VARIABLE = "FLUSSO_ORACLE_SEED"
@@ -27,8 +27,13 @@ class World:
     seed: str
     identity: str
     tables: tuple[Table, ...]
-    schemas: dict[str, str]
-    """The text of the schema file of each index."""
+    nodes: dict[str, Node]
+    """The schema of each index, as YAML would be read."""
+
+    @cached_property
+    def schemas(self) -> dict[str, str]:
+        """The text of the schema file of each index."""
+        return {name: dump_yaml(node) for name, node in self.nodes.items()}
 
     @cached_property
     def ddl(self) -> str:
@@ -43,18 +48,13 @@ class World:
         rows = read_rows(dsn, self.tables)
         return {name: evaluate(node, rows) for name, node in self.nodes.items()}
 
-    @cached_property
-    def nodes(self) -> dict[str, Node]:
-        """The schema files, as plain as YAML goes."""
-        return {name: load_yaml(text) for name, text in self.schemas.items()}
-
 
 def make_world(seed: str, identity: str = "full") -> World:
     """Make the world of a seed."""
     rng = random.Random(f"{seed}/world/{identity}")
     tables = random_tables(rng, identity)
-    schemas = {f"index{number}": random_index(rng, tables) for number in range(rng.choice((1, 1, 2, 3)))}
-    return World(seed, identity, tables, schemas)
+    nodes = {f"index{number}": random_index(rng, tables) for number in range(rng.choice((1, 1, 2, 3)))}
+    return World(seed, identity, tables, nodes)
 
 
 def new_seeds(count: int) -> list[str]:

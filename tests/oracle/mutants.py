@@ -1,0 +1,94 @@
+"""flusso broken on purpose, to see that the oracle notices: each mutant takes away one thing it relies on.
+
+They live here alone: a test patches its own process, or runs `python -m oracle.mutants NAME …`, which patches
+and then is the `flusso` command.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flusso.capture.snapshot import Snapshot
+from flusso.change import Change, WatchedTable
+from flusso.document import DocumentId
+from flusso.engine import tasks, work
+from flusso.engine.batch import BatchRunner
+from flusso.engine.frames import CHANGES_TYPE
+from flusso.engine.outcome import Totals
+from flusso.lsn import Lsn, Version
+
+Patch = Callable[[object, str, object], None]
+"""Sets an attribute, as pytest's `monkeypatch.setattr` does."""
+_LATER_S = 20.0
+
+
+def drop_old_links(patch: Patch) -> None:
+    """Show resolve no link of an old row, only its key: a row that left its parent leaves no trace."""
+    real = tasks.resolve
+
+    def resolve(
+        conn: Any, plans: Any, changes: Iterable[Change], watched: Sequence[WatchedTable]
+    ) -> Iterator[DocumentId]:
+        lengths = {table.name: len(table.columns) - len(_links(table)) for table in watched}
+        return real(conn, plans, [_without(change, lengths) for change in changes], watched)
+
+    patch(tasks, "resolve", resolve)
+
+
+def _links(table: WatchedTable) -> list[str]:
+    return [name for name in table.columns if name in table.links]
+
+
+def _without(change: Change, kept: dict[Any, int]) -> Change:
+    if change.old is None or change.table not in kept:
+        return change
+    if change.new is not None:
+        return replace(change, old=None)
+    count = kept[change.table]
+    return replace(change, old=tuple(value if n < count else None for n, value in enumerate(change.old)))
+
+
+def ignore_versions(patch: Patch) -> None:
+    """Give every attempt the same version: whoever writes last wins, however old what it saw."""
+    patch(work, "emit_version", lambda conn: Version.of(1, Lsn(1)))
+
+
+def skip_fence(patch: Patch) -> None:
+    """Take every commit for visible as soon as it arrives."""
+    patch(Snapshot, "sees", lambda snapshot, xid32: True)
+
+
+def confirm_early(patch: Patch) -> None:
+    """Let a batch be recorded and confirmed at once, and write it a while later."""
+    real = BatchRunner._write
+
+    def write(runner: BatchRunner, frame: Any, changes: int, end: Any) -> Totals:
+        rows = frame.collect()
+        later = frame.sparkSession.createDataFrame(rows, CHANGES_TYPE)
+        timer = threading.Timer(_LATER_S, real, (runner, later, changes, end))
+        timer.daemon = True
+        timer.start()
+        return Totals()
+
+    patch(BatchRunner, "_write", write)
+
+
+MUTANTS: dict[str, Callable[[Patch], None]] = {
+    mutant.__name__: mutant for mutant in (drop_old_links, ignore_versions, skip_fence, confirm_early)
+}
+
+
+def main() -> None:
+    """Break flusso as the first argument says, and run its command with the rest."""
+    from flusso.cli.main import main as run
+
+    MUTANTS[sys.argv.pop(1)](setattr)
+    run()
+
+
+if __name__ == "__main__":
+    main()

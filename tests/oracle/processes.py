@@ -1,0 +1,296 @@
+"""The second tier: `flusso run` as real processes on real Spark into real sinks, with harm done to all of it.
+
+Writers run freely, each in a thread of its own. Meanwhile flusso is killed, paused and restarted, its
+walsender is terminated, commits are held up, and Postgres is restarted. In the end it must catch up by
+itself, and every sink must hold what naive Python computes from the rows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from commands import FLUSSO, Deployment, Running
+from fix_postgres import Database
+from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
+from flusso.sinks.search.opensearch import OpenSearchSpec
+from flusso.sinks.sqlite import SqliteSpec
+from oracle.compare import Wrong, differences
+from oracle.held import holding_commits
+from oracle.histories import Transaction, random_rows, random_transaction
+from oracle.world import World
+from pipelines import confirmed_lsn, current_lsn
+from waiting import wait_until
+
+_SETTINGS = "-c lock_timeout=2000 -c timezone=UTC"
+_PAUSE_S = 0.02
+"""Between two transactions of a writer: what is written must also be followed."""
+
+
+@dataclass(slots=True)
+class Writers:
+    """Threads that write until they are told to end, whatever happens to the server."""
+
+    database: Database
+    world: World
+    count: int = 3
+    commits: int = 0
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(self.count)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+
+    def _write(self, number: int) -> None:
+        rng = self.world.rng(f"writer {number}")
+        conn: psycopg.Connection[tuple[object, ...]] | None = None
+        while not self._stop.wait(_PAUSE_S):
+            try:
+                if conn is None or conn.closed:
+                    conn = psycopg.connect(self.database.dsn.text, autocommit=True, options=_SETTINGS)
+                self._run(conn, random_transaction(rng, self.world.tables))
+            except psycopg.Error:
+                if conn is not None and not conn.closed:
+                    conn.rollback()
+        if conn is not None:
+            conn.close()
+
+    def _run(self, conn: psycopg.Connection[tuple[object, ...]], transaction: Transaction) -> None:
+        conn.execute(f"begin isolation level {transaction.level}")
+        for statement in transaction.statements:
+            conn.execute(statement)
+        conn.execute("commit" if transaction.is_kept else "rollback")
+        self.commits += transaction.is_kept
+
+
+@dataclass(slots=True)
+class Scene:
+    """A world on a server of its own, with `flusso run` following it."""
+
+    database: Database
+    world: World
+    folder: Path
+    search_url: str | None = None
+    has_sqlite: bool = True
+    command: Sequence[str] = FLUSSO
+    log: list[str] = field(default_factory=list)
+    _deployment: Deployment = field(init=False)
+    _running: Running = field(init=False)
+    _starts: int = 0
+
+    @property
+    def sinks(self) -> list[SinkSpec]:
+        found: list[SinkSpec] = []
+        if self.has_sqlite:
+            found.append(SqliteSpec("local", self.folder / "index.db"))
+        if self.search_url:
+            found.append(
+                OpenSearchSpec("search", (self.search_url,), prefix=self._prefix, number_of_replicas=0)
+            )
+        return found
+
+    @property
+    def _prefix(self) -> str:
+        return f"oracle_{self.database.name}_{self.database.server.port}_"
+
+    def prepare(self) -> None:
+        """Make tables, rows and files."""
+        self.database.execute(self.world.ddl)
+        with psycopg.connect(self.database.dsn.text, autocommit=True) as conn:
+            for statement in random_rows(self.world.rng("rows"), self.world.tables):
+                try:
+                    conn.execute(statement)
+                except psycopg.Error:
+                    continue
+        sinks = '[sinks.local]\ntype = "sqlite"\npath = "index.db"\n' if self.has_sqlite else ""
+        if self.search_url:
+            sinks += (
+                f'[sinks.search]\ntype = "opensearch"\nurl = "{self.search_url}"\nnumber_of_replicas = 0\n'
+            )
+        self._deployment = Deployment(
+            self.folder, self.database, sink=sinks, schemas=self.world.schemas, command=self.command
+        )
+        self._deployment.env |= {"FLUSSO_INDEX_PREFIX": self._prefix}
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Run flusso while the block runs; in the end it stops in order."""
+        self.start()
+        try:
+            yield
+        finally:
+            self._running.__exit__()
+
+    def start(self) -> None:
+        """Start flusso; what the last one has logged is kept."""
+        self._starts += 1
+        log = self.folder / "log"
+        if log.exists():
+            log.rename(self.folder / f"log.{self._starts - 1}")
+        self._running = self._deployment.start("run")
+
+    def is_alive(self) -> bool:
+        return self._running.process.poll() is None
+
+    def harm(self, name: str, rng: random.Random) -> None:
+        """Do one kind of harm, and start flusso again if it was the victim."""
+        self.log.append(name)
+        HARMS[name](self, rng)
+
+    def stop(self) -> None:
+        """Stop in order."""
+        os.kill(self._running.process.pid, signal.SIGTERM)
+        code = self._running.wait_end(120)
+        assert code == 0, f"ended with {code}: {self._running.log()}"
+
+    def settle(self) -> None:
+        """Wait until all that was written is confirmed, nothing is owed, and every index is whole."""
+        target = current_lsn(self.database)
+
+        def is_settled() -> bool:
+            assert self.is_alive(), f"ended with {self._running.process.returncode}: {self._running.log()}"
+            return confirmed_lsn(self.database, self._deployment.slot) >= target and all(
+                state.is_seeded and not state.debts for state in self._states()
+            )
+
+        wait_until(is_settled, what=lambda: f"the end: {self._states()}\n{self._running.log()[-3000:]}")
+
+    def _states(self) -> list[IndexState]:
+        found: list[IndexState] = []
+        for spec in self.sinks:
+            sink = spec.open()
+            states = sink.load_states()
+            sink.close()
+            found += [states.get(name) or IndexState(name, "", 0) for name in self.world.schemas]
+        return found
+
+    def compare(self) -> int:
+        """Raise `Wrong` if any sink is not exact; give the number of documents in each."""
+        expected = self.world.expected(self.database.dsn.text)
+        for spec in self.sinks:
+            wrong = differences(expected, self._held(spec))
+            if wrong:
+                told = f"harm: {', '.join(self.log)}; kept in {self.folder}"
+                raise Wrong(self.world, f'sink "{spec.name}"', wrong, told)
+        return sum(map(len, expected.values()))
+
+    def _held(self, spec: SinkSpec) -> Mapping[str, Mapping[str, bytes]]:
+        sink = spec.open()
+        try:
+            states = sink.load_states()
+            found = {}
+            for name in self.world.schemas:
+                target = IndexTarget(name, states[name].digest, states[name].generation)
+                sink.refresh(target)
+                stored = sink.read(target, list(sink.ids(target)))
+                found[name] = {id_: each.body for id_, each in stored.items()}
+            return found
+        finally:
+            sink.close()
+
+    # Harm
+
+    def _kill(self, rng: random.Random) -> None:
+        os.kill(self._running.process.pid, signal.SIGKILL)
+        self._running.wait_end()
+        self.start()
+
+    def _kill_group(self, rng: random.Random) -> None:
+        self._running.__exit__()
+        self.start()
+
+    def _kill_java(self, rng: random.Random) -> None:
+        os.kill(self._running.find("org.apache.spark.deploy.SparkSubmit"), signal.SIGKILL)
+        self._running.wait_end()
+        self.start()
+
+    def _kill_worker(self, rng: random.Random) -> None:
+        workers = [pid for pid in self._running.family() if _is_worker(pid)]
+        if workers:
+            os.kill(rng.choice(workers), signal.SIGKILL)
+
+    def _pause(self, rng: random.Random) -> None:
+        paused = [self._running.process.pid, *(self._running.family() if rng.random() < 0.5 else ())]
+        for pid in paused:
+            _signal(pid, signal.SIGSTOP)
+        threading.Event().wait(rng.uniform(0.1, 4))
+        for pid in paused:
+            _signal(pid, signal.SIGCONT)
+
+    def _restart(self, rng: random.Random) -> None:
+        self.stop()
+        self.start()
+
+    def _kill_walsender(self, rng: random.Random) -> None:
+        self.database.execute(
+            "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = %s",
+            self._deployment.slot,
+        )
+
+    def _hold_commits(self, rng: random.Random) -> None:
+        with holding_commits(self.database):
+            threading.Event().wait(rng.uniform(0.1, 2))
+
+    def _restart_postgres(self, mode: str) -> None:
+        self.database.server.stop(mode)
+        self.database.server.start()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+    except OSError:
+        return False
+
+
+HARMS: Mapping[str, Callable[[Scene, random.Random], None]] = {
+    "kill -9": Scene._kill,
+    "kill -9 of all": Scene._kill_group,
+    "kill -9 of the JVM": Scene._kill_java,
+    "kill -9 of a worker": Scene._kill_worker,
+    "pause": Scene._pause,
+    "restart": Scene._restart,
+    "walsender killed": Scene._kill_walsender,
+    "commits held": Scene._hold_commits,
+    "Postgres restarted": lambda scene, rng: scene._restart_postgres("fast"),
+    "Postgres crashed": lambda scene, rng: scene._restart_postgres("immediate"),
+}
+
+
+def play(scene: Scene, harms: Sequence[str], *, rest_s: float = 3.0) -> int:
+    """Write, do all this harm at random moments, and compare in the end. Gives the number of documents."""
+    rng = scene.world.rng("harm")
+    scene.prepare()
+    writers = Writers(scene.database, scene.world)
+    with scene.following():
+        with writers.writing():
+            for name in harms:
+                threading.Event().wait(rng.uniform(0, rest_s))
+                scene.harm(name, rng)
+            threading.Event().wait(rng.uniform(0, rest_s))
+        scene.settle()
+        count = scene.compare()
+        scene.stop()
+    assert writers.commits
+    return count

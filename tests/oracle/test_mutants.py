@@ -1,0 +1,42 @@
+"""The oracle itself: with flusso broken on purpose it fails, within a few histories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fix_postgres import fresh_database
+from flusso.demo.server import EmbeddedServer
+from oracle.compare import Wrong
+from oracle.mutants import MUTANTS
+from oracle.stepping import History
+from oracle.world import make_world
+
+pytestmark = pytest.mark.postgres
+
+_MOST = 10
+"""Histories after which a mutant must have been noticed."""
+_own = contextmanager(fresh_database)
+
+
+@pytest.mark.parametrize("mutant", ["drop_old_links", "ignore_versions", "skip_fence"])
+def test_a_broken_flusso_is_noticed_within_a_few_histories(
+    server_of: Callable[[int], EmbeddedServer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mutant: str,
+) -> None:
+    MUTANTS[mutant](monkeypatch.setattr)
+    with pytest.raises(Wrong, match=f"FLUSSO_ORACLE_SEED={mutant}"):
+        _play(server_of(18), tmp_path, mutant)
+
+
+def _play(server: EmbeddedServer, folder: Path, name: str) -> None:
+    for number in range(_MOST):
+        inner = folder / str(number)
+        inner.mkdir()
+        with _own(server) as database:
+            History(database, make_world(f"{name}{number}"), inner).run()
