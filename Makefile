@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint unit integration bench stress clean
+.PHONY: help setup demo test lint unit integration bench stress soak clean
 
 help: ## list the tasks
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ bench: $(STAMP) ## measure, in one run; prints a table
 
 stress: $(STAMP) ## the tests that have sizes, at full size
 	FLUSSO_TEST_SCALE=full $(BIN)/pytest -q -m sized --durations=10
+
+soak: $(STAMP) ## random schemas and histories, new ones for FLUSSO_SOAK_MINUTES (30)
+	PYTHONPATH=tests $(BIN)/python -m oracle.soak
 
 clean: ## remove what the other tasks made in this folder
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,14 +20,14 @@ import psycopg
 
 from commands import FLUSSO, Deployment, Running
 from fix_postgres import Database
-from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
+from flusso.sinks.base import IndexState, SinkSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.sqlite import SqliteSpec
 from oracle.compare import Wrong, differences
 from oracle.held import holding_commits
 from oracle.histories import Transaction, random_rows, random_transaction
 from oracle.world import World
-from pipelines import confirmed_lsn, current_lsn
+from pipelines import confirmed_lsn, current_lsn, published
 from waiting import wait_until
 
 _SETTINGS = "-c lock_timeout=2000 -c timezone=UTC"
@@ -88,7 +88,7 @@ class Scene:
     folder: Path
     search_url: str | None = None
     has_sqlite: bool = True
-    command: Sequence[str] = FLUSSO
+    command: Sequence[str] = tuple(FLUSSO)
     log: list[str] = field(default_factory=list)
     _deployment: Deployment = field(init=False)
     _running: Running = field(init=False)
@@ -166,18 +166,18 @@ class Scene:
         def is_settled() -> bool:
             assert self.is_alive(), f"ended with {self._running.process.returncode}: {self._running.log()}"
             return confirmed_lsn(self.database, self._deployment.slot) >= target and all(
-                state.is_seeded and not state.debts for state in self._states()
+                state is not None and state.is_seeded and not state.debts for state in self._states()
             )
 
         wait_until(is_settled, what=lambda: f"the end: {self._states()}\n{self._running.log()[-3000:]}")
 
-    def _states(self) -> list[IndexState]:
-        found: list[IndexState] = []
+    def _states(self) -> list[IndexState | None]:
+        found: list[IndexState | None] = []
         for spec in self.sinks:
             sink = spec.open()
             states = sink.load_states()
             sink.close()
-            found += [states.get(name) or IndexState(name, "", 0) for name in self.world.schemas]
+            found += [states.serving(name) for name in self.world.schemas]
         return found
 
     def compare(self) -> int:
@@ -193,10 +193,9 @@ class Scene:
     def _held(self, spec: SinkSpec) -> Mapping[str, Mapping[str, bytes]]:
         sink = spec.open()
         try:
-            states = sink.load_states()
             found = {}
             for name in self.world.schemas:
-                target = IndexTarget(name, states[name].digest, states[name].generation)
+                target = published(sink, name)
                 sink.refresh(target)
                 stored = sink.read(target, list(sink.ids(target)))
                 found[name] = {id_: each.body for id_, each in stored.items()}

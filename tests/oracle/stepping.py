@@ -124,6 +124,8 @@ class History:
             follower.settle()
             for writer in writers:
                 writer.finish()
+            if rng.random() < 0.5:
+                self._hold(rng.choice(writers), follower)
             with follower.alone():
                 follower.settle()
             return self._compare(follower)

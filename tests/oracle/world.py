@@ -17,6 +17,8 @@ from oracle.evaluate import Documents, evaluate, read_rows
 from oracle.schemas import Node, dump_yaml, random_index
 from oracle.tables import Table, ddl, random_tables
 
+EXACT = ("full", "index")
+"""With the default identity a row that left its parent leaves no trace in the WAL."""
 SEED_VARIABLE = "FLUSSO_ORACLE_SEED"
 
 
@@ -49,8 +51,9 @@ class World:
         return {name: evaluate(node, rows) for name, node in self.nodes.items()}
 
 
-def make_world(seed: str, identity: str = "full") -> World:
-    """Make the world of a seed."""
+def make_world(seed: str, identity: str | None = None) -> World:
+    """Make the world of a seed, with an identity that the seed chooses too unless one is given."""
+    identity = identity or random.Random(seed).choice(EXACT)
     rng = random.Random(f"{seed}/world/{identity}")
     tables = random_tables(rng, identity)
     nodes = {f"index{number}": random_index(rng, tables) for number in range(rng.choice((1, 1, 2, 3)))}
