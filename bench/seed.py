@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from bench.report import Row, thousands
 from bench.stage import INDEX, Stage, drop_slot
 from flusso.builder.plan import IndexPlan, compile_index
-from flusso.builder.read import plan_ranges, read_range
+from flusso.builder.ranges import plan_ranges, read_range
 from flusso.postgres.connect import connect
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import IndexSchema, tables_of

@@ -116,7 +116,7 @@ class Run:
 def publish_seeded(ledger: Ledger, *indexes: str) -> None:
     """Take indexes for seeded and let readers see them, as a pipeline does once they are whole."""
     for index in indexes:
-        ledger.finish_seed(index, 1)
+        ledger.finish_seed(ledger.of(index))
     for entry in ledger.waiting():
         ledger.drop(ledger.publish(entry))
 

@@ -15,7 +15,8 @@ import typer
 from fix_postgres import Database
 from flusso import errors
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
-from flusso.builder.read import plan_ranges, read_documents, read_range
+from flusso.builder.ranges import plan_ranges, read_range
+from flusso.builder.read import read_documents
 from flusso.capture.coverage import inspect_coverage
 from flusso.catalog import Catalog
 from flusso.cli.main import app

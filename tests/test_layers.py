@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).parent.parent / "src" / "flusso"
-NOUNS = {"diagnostic", "errors", "lsn", "catalog", "change", "debt", "document"}
+NOUNS = {"diagnostic", "errors", "lsn", "catalog", "change", "debt", "document", "seeding"}
 MAY_IMPORT = {
     "schema": NOUNS,
     "config": NOUNS | {"schema"},
@@ -30,6 +30,7 @@ NOUN_IMPORTS = {
     "change": {"errors", "lsn", "catalog"},
     "debt": {"lsn"},
     "document": {"debt", "errors", "lsn"},
+    "seeding": set(),
 }
 LIVES_IN = {
     "pyspark": {"engine"},

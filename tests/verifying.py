@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flusso.builder.read import plan_ranges
+from flusso.builder.ranges import plan_ranges
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
 from flusso.engine.events import Event
@@ -21,6 +21,7 @@ from flusso.engine.verify.prepare import prepare_verify
 from flusso.engine.verify.run import Place, verify_all
 from flusso.lsn import Version
 from flusso.postgres.version import emit_version
+from flusso.seeding import Seeding
 
 
 def run_here(task: Callable[[Any], Any], count: int) -> list[Any]:
@@ -42,7 +43,9 @@ def fill(spec: PipelineSpec) -> Prepared:
         (report,) = run_here(tasks.write_ranges(prepared.work, [ranges], 600.0), 1)
         assert report.done == len(ranges)
         totals = settle_reports(report.reports, prepared.work, {}, lambda: Version(0))
-        prepared.ledger.finish_seed(index, totals.highest_version)
+        entries = prepared.ledger.of(index)
+        prepared.ledger.advance_seed(entries, Seeding(), totals.highest_version)
+        prepared.ledger.finish_seed(entries)
     return prepared
 
 

@@ -26,7 +26,8 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │   ├── CatalogOutdated       3  tables are no longer as they were: look again
     │   ├── CatalogChanged        3  tables changed so that only a new generation fits
     │   ├── BuildError            3  a SELECT failed
-    │   │   └── RowUnfit          3  for a value of some row that does not fit
+    │   │   ├── RowUnfit          3  for a value of some row that does not fit
+    │   │   └── TableRewritten    3  a table has another file than the one that was being read
     │   ├── SnapshotLost          3  the process that held a snapshot let go of it        retryable
     │   └── SlotError             3  the replication slot cannot be used
     │       ├── SlotBusy          3  another process reads it                             retryable
@@ -185,6 +186,10 @@ class BuildError(SourceError):
 
 class RowUnfit(BuildError):
     """A SELECT failed for a value of some row: without that row it would not."""
+
+
+class TableRewritten(BuildError):
+    """VACUUM FULL, CLUSTER or an ALTER moved the rows of a table while it was read block by block."""
 
 
 class SnapshotLost(SourceError):

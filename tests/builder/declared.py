@@ -7,7 +7,8 @@ from typing import Any
 
 from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index
-from flusso.builder.read import Built, plan_ranges, read_documents, read_range
+from flusso.builder.ranges import plan_ranges, read_range
+from flusso.builder.read import Built, read_documents
 from flusso.catalog import TableName
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import (

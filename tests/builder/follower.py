@@ -13,7 +13,8 @@ import psycopg
 
 from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
-from flusso.builder.read import Built, plan_ranges, read_documents, read_range
+from flusso.builder.ranges import plan_ranges, read_range
+from flusso.builder.read import Built, read_documents
 from flusso.builder.references import find_references, tokens_of
 from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire

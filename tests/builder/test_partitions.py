@@ -11,7 +11,7 @@ from follower import Follower, following
 
 from fix_postgres import Database
 from flusso.builder.plan import compile_index, find_shared_rows, watched_tables
-from flusso.builder.read import plan_ranges
+from flusso.builder.ranges import plan_ranges
 from flusso.catalog import TableName
 from flusso.errors import CatalogOutdated, SchemaError
 from flusso.postgres.introspect import read_catalog

@@ -10,7 +10,9 @@ from declared import compiled, count, followed, has_many, root, scalar, seeded
 
 from fix_postgres import Database
 from flusso.builder.choose import choose_keys
-from flusso.builder.read import BlockRange, Built, find_documents, plan_ranges, read_documents, read_range
+from flusso.builder.ranges import BlockRange, plan_ranges, read_range
+from flusso.builder.read import Built, find_documents, read_documents
+from flusso.builder.statement import in_range
 from flusso.document import id_text
 from flusso.errors import BuildError
 from flusso.schema.model import RawFilter
@@ -155,24 +157,25 @@ def test_an_empty_table_is_one_open_range(database: Database) -> None:
     database.execute("create table things (id bigint primary key, name text)")
     plan = compiled(database, THINGS)
     with database.connect() as conn:
-        assert plan_ranges(conn, plan, 8) == [BlockRange("things", 0, None)]
-        assert list(read_range(conn, plan, BlockRange("things", 0, None))) == []
+        (block_range,) = plan_ranges(conn, plan, 8)
+        assert (block_range.start_block, block_range.end_block) == (0, None)
+        assert list(read_range(conn, plan, block_range)) == []
 
 
-def test_a_range_comes_a_few_first_and_then_in_pieces_of_a_size_in_bytes(database: Database) -> None:
+def test_a_range_comes_in_pieces_of_a_size_in_bytes(database: Database) -> None:
     _fill(database, 50)
     database.execute("update things set name = repeat('x', 40000)")
     plan = compiled(database, THINGS)
     with database.connect() as conn:
-        sizes = [len(batch) for batch in read_range(conn, plan, BlockRange("things", 0, None), first=20)]
-    assert sizes == [20, 9, 9, 9, 3]
+        sizes = [len(batch) for batch in read_range(conn, plan, BlockRange("things", 0, None))]
+    assert sizes == [10, 10, 10, 10, 10]
 
 
 def test_a_range_left_in_the_middle_leaves_no_transaction_behind(database: Database) -> None:
     _fill(database, 250)
     plan = compiled(database, THINGS)
     with database.connect() as conn:
-        reading = read_range(conn, plan, BlockRange("things", 0, None), first=100)
+        reading = read_range(conn, plan, BlockRange("things", 0, None), chunk_bytes=1)
         next(iter(reading))
         reading.close()  # type: ignore[attr-defined]
         assert conn.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
@@ -199,7 +202,7 @@ def test_documents_by_key_are_found_by_index_and_by_range_by_tid(database: Datab
     )
     plan = compiled(database, schema)
     by_keys = _explain(database, plan.by_keys.sql, ["{" + ",".join(map(str, range(1, 501))) + "}"])
-    by_range = _explain(database, plan.by_range.sql, ["(0,0)", "(10,0)"])
+    by_range = _explain(database, in_range(plan.by_range, plan.root, "(0,0)", "(10,0)"), [])
     assert "Seq Scan" not in by_keys
     assert "things_pkey" in by_keys
     assert "Tid Range Scan" in by_range

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from flusso.demo.screen import Screen, duration
 from flusso.engine.events import SeedAdvanced, SeedFinished, SeedStarted
+from flusso.seeding import Seeding
 
 
 def _draw(*, is_terminal: bool) -> str:
@@ -18,10 +19,10 @@ def _draw(*, is_terminal: bool) -> str:
         screen.done("shop: 20,000 customers, 60,000 orders, 150,000 order items", 2.75)
         screen.done("warm-up: 12 changes, the first took 817 ms, the rest 112 ms", 2.1)
     with screen.seeding() as draw:
-        draw(SeedStarted("customers", 16))
-        for done in range(1, 17):
-            draw(SeedAdvanced("customers", done, 16, done * 1250, done * 2_000_000, done / 3))
-        draw(SeedFinished("customers", 20_000, 5.3))
+        for done in range(17):
+            seeding = Seeding(0, (), done, 16, done * 1250, done * 2_000_000, done / 3)
+            draw((SeedAdvanced if done else SeedStarted)("customers", ("local",), seeding))
+        draw(SeedFinished("customers", ("local",), 20_000, 5.3))
     screen.act(
         2, "A category gets a new name", "update categories set name = 'Cookbooks & Stories' where id = 18"
     )

@@ -137,7 +137,7 @@ def test_connections_cut_while_seeding_leave_an_exact_index(
         with proxied(stage_server.port) as proxy:
 
             def cut(event: object) -> None:
-                if isinstance(event, SeedAdvanced) and event.done < event.ranges and proxy.cuts < 12:
+                if isinstance(event, SeedAdvanced) and event.seeding.share < 1 and proxy.cuts < 12:
                     proxy.cut()
 
             with Run(through(proxy, database, tmp_path), spark_session, cut) as run:

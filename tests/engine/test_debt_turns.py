@@ -6,12 +6,12 @@ import pytest
 
 from flusso.builder.extents import Extent
 from flusso.builder.plan import IndexPlan
-from flusso.builder.read import BlockRange, cut_ranges
+from flusso.builder.ranges import BlockRange, cut_ranges
 from flusso.catalog import TableName
 from flusso.debt import Cursor
 from flusso.engine.debts import _first_done, _next_extent
 
-A, B = (Extent(TableName("public", name), file, 10, 8192) for name, file in (("a", 5), ("b", 6)))
+A, B = (Extent(TableName("public", name), file, 10, 8192, file) for name, file in (("a", 5), ("b", 6)))
 
 
 @pytest.mark.parametrize(

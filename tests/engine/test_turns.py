@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import Database
-from flusso.builder.read import BlockRange, plan_ranges
+from flusso.builder.ranges import BlockRange, plan_ranges
 from flusso.engine import tasks, work
 from flusso.engine.provision import prepare
 from flusso.engine.tasks import TurnReport
@@ -49,6 +49,15 @@ def test_a_turn_that_has_written_enough_bytes_leaves_the_rest(
     spec, ranges = _planned(database, tmp_path)
     monkeypatch.setattr(tasks, "_TURN_BYTES", 1)
     assert _run(spec, ranges, 60.0).done == 1
+
+
+def test_a_turn_stops_where_the_rows_were_moved_and_says_so(database: Database, tmp_path: Path) -> None:
+    spec, ranges = _planned(database, tmp_path)
+    first = _run(spec, ranges[:1], 60.0)
+    database.execute("vacuum full users")
+    second = _run(spec, ranges[1:], 60.0)
+    assert (first.is_rewritten, second.is_rewritten, second.done) == (False, True, 0)
+    assert not [report for report in second.reports if report.failure]
 
 
 def _run(spec: WorkSpec, ranges: list[BlockRange], turn_s: float) -> TurnReport:

@@ -119,8 +119,7 @@ def test_the_same_plan_writes_both_generations_of_one_schema(spec: PipelineSpec)
     prepared = start(spec)
     (destinations,) = prepared.ledger.narrow(prepared.work).destinations.values()
     assert [destination.target.generation for destination in destinations] == [1, 2]
-    (unseeded,) = prepared.ledger.unseeded_destinations().values()
-    assert [destination.target.generation for destination in unseeded] == [2]
+    assert [entry.state.generation for entry in prepared.ledger.to_seed()] == [2]
 
 
 def test_readers_move_when_the_stream_has_passed_the_end_of_the_seed_and_nothing_is_owed(
@@ -131,7 +130,7 @@ def test_readers_move_when_the_stream_has_passed_the_end_of_the_seed_and_nothing
     events: list[Event] = []
     switch = switcher(ledger, events.append)
     switch.look()
-    ledger.finish_seed("users", 1)
+    ledger.finish_seed(ledger.of("users"))
     switch.look()
     ledger.owe(["users"], Scope.HELD, "it was truncated")
     ledger.position = AHEAD.lsn
@@ -149,7 +148,7 @@ def test_readers_move_when_the_stream_has_passed_the_end_of_the_seed_and_nothing
 def test_what_is_paid_to_readers_meanwhile_must_reach_the_new_one_first(spec: PipelineSpec) -> None:
     ask(spec, Request.REINDEX)
     ledger = start(spec).ledger
-    ledger.finish_seed("users", 1)
+    ledger.finish_seed(ledger.of("users"))
     (waiting,) = ledger.waiting()
     (serving,) = (entry for entry in ledger.entries if entry.state.serves)
     ledger.await_position(waiting, Lsn(7))

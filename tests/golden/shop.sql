@@ -44,7 +44,7 @@ select t0."id"::text,
 from "public"."users" as t0
 where t0."id" = any($1::text[]::int8[]) and (t0."score" >= $3::float8 and t0."score" <= $4::float8) and (t0."gone") is not true;
 
--- by range, operands ('{"paid","sent"}', '0', '100')
+-- by range
 select t0."id"::text,
   (select row_to_json(d.*) from (select
     t0."id" as "id",
@@ -67,7 +67,7 @@ select t0."id"::text,
         where t3."order_id" = t2."id"
         order by t3."id") as d) as "items"
       from "public"."orders" as t2
-      where t2."user_id" = t0."id" and t2."status" = any($3::text[])
+      where t2."user_id" = t0."id" and t2."status" = any('{"paid","sent"}'::text[])
       order by (select t2."placed") desc nulls last, t2."id"
       limit 10) as d) as "orders",
     (select row_to_json(d.*) from (select
@@ -88,7 +88,7 @@ select t0."id"::text,
       from "public"."orders" as t8
       where t8."user_id" = t0."id") as s) as "spent") as d)
 from "public"."users" as t0
-where t0.ctid >= $1::tid and t0.ctid < $2::tid and (t0."score" >= $4::float8 and t0."score" <= $5::float8) and (t0."gone") is not true;
+where t0.ctid >= '(0,0)'::tid and t0.ctid < '(9,0)'::tid and (t0."score" >= '0'::float8 and t0."score" <= '100'::float8) and (t0."gone") is not true;
 
 -- public.users ('id',) at the root
 

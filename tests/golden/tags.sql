@@ -51,7 +51,7 @@ select t0."id"::text,
 from "public"."users" as t0
 where t0."id" = any($1::text[]::int8[]);
 
--- by range, operands ('0', 'off', 'off', 'off')
+-- by range
 select t0."id"::text,
   (select row_to_json(d.*) from (select
     E'{"a":"it''s \\\\ here","b":[1,null]}'::json as "origin",
@@ -76,7 +76,7 @@ select t0."id"::text,
       order by (select t3."placed")
       limit 1) as "first",
     (select t4."status"
-      from (select * from "public"."orders" where "orders"."total" > $3::numeric and ("orders"."placed" is not null and (total = 0
+      from (select * from "public"."orders" where "orders"."total" > '0'::numeric and ("orders"."placed" is not null and (total = 0
 )) is not true) as t4
       where t4."user_id" = t0."id" and t4."status" is not null
       order by (select t4."status") desc
@@ -91,18 +91,18 @@ select t0."id"::text,
       order by t6."a", t6."b") as "pair_ids",
     array(select t7."id"
       from "public"."tags" as t7
-      where exists (select from "public"."user_tags" as t8 where t7."id" = t8."tag_id" and t8."user_id" = t0."id" and t8."state" <> $4::text)
+      where exists (select from "public"."user_tags" as t8 where t7."id" = t8."tag_id" and t8."user_id" = t0."id" and t8."state" <> 'off'::text)
       order by t7."id") as "tag_ids",
     (select count(*)
       from "public"."user_tags" as t10 join "public"."tags" as t9 on t9."id" = t10."tag_id"
-      where t10."user_id" = t0."id" and t10."state" <> $5::text) as "tag_count",
+      where t10."user_id" = t0."id" and t10."state" <> 'off'::text) as "tag_count",
     array(select row_to_json(d.*) from (select
       t11."label" as "label"
       from "public"."user_tags" as t12 join "public"."tags" as t11 on t11."id" = t12."tag_id"
-      where t12."user_id" = t0."id" and t12."state" <> $6::text
+      where t12."user_id" = t0."id" and t12."state" <> 'off'::text
       order by t11."id") as d) as "tags") as d)
 from "public"."users" as t0
-where t0.ctid >= $1::tid and t0.ctid < $2::tid;
+where t0.ctid >= '(0,0)'::tid and t0.ctid < '(9,0)'::tid;
 
 -- public.users ('id',) at the root
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
-from flusso.builder.read import plan_ranges
+from flusso.builder.ranges import plan_ranges
 from flusso.capture import wire
 from flusso.capture.coverage import ensure_coverage
 from flusso.capture.slot import ensure_slot

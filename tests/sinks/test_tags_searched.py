@@ -10,7 +10,7 @@ import pytest
 
 from fix_postgres import Database, fresh_database
 from flusso.builder.plan import compile_index
-from flusso.builder.read import plan_ranges, read_range
+from flusso.builder.ranges import plan_ranges, read_range
 from flusso.demo.server import EmbeddedServer
 from flusso.document import Write
 from flusso.postgres.introspect import read_catalog

@@ -17,10 +17,9 @@ import psycopg
 from flusso.builder.extents import Extent, read_extents
 from flusso.builder.failure import building
 from flusso.builder.plan import IndexPlan
-from flusso.builder.statement import PARTITION
+from flusso.builder.statement import in_range
 from flusso.document import Key
 from flusso.postgres.connect import Connection
-from flusso.postgres.identifiers import quote_table
 
 _MOST_BLOCKS, _BLOCKS_OF_A_ROW = 1000, 50
 """How many blocks are looked into at most: so many, and so many more for each row."""
@@ -58,6 +57,6 @@ def _place(extents: list[Extent], number: int) -> tuple[Extent, int]:
 
 
 def _keys_of(conn: Connection, plan: IndexPlan, extent: Extent, block: int) -> list[Key]:
-    sql = plan.keys_by_range.sql.replace(PARTITION, quote_table(extent.table))
+    sql = in_range(plan.keys_by_range, extent.table, f"({block},0)", f"({block + 1},0)")
     with building(f"cannot read rows of {extent.table}"):
-        return psycopg.RawCursor(conn).execute(sql.encode(), [f"({block},0)", f"({block + 1},0)"]).fetchall()
+        return psycopg.RawCursor(conn).execute(sql.encode()).fetchall()

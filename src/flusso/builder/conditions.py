@@ -1,7 +1,7 @@
 """Which rows of a table count: filters and soft deletion as SQL conditions.
 
-Pure. Operands are never part of the SQL: they are bound as `$n`, cast to the column's type, in the
-order in which the statement meets them.
+Pure. Operands are bound as `$n`, in the order in which the statement meets them, or quoted where a statement
+takes no parameters; either way they are cast to the column's type.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import assert_never
 
 from flusso.builder.keys import array_text
 from flusso.catalog import Column, Table
-from flusso.postgres.identifiers import quote, quote_table
+from flusso.postgres.identifiers import literal, quote, quote_table
 from flusso.postgres.values import operator
 from flusso.schema.model import ColumnFilter, Filter, FilterOp, RawFilter, SoftDelete
 
@@ -28,14 +28,19 @@ _SYMBOLS = {
 
 
 class Operands:
-    """The operands bound so far, numbered after the parameters that the statement begins with."""
+    """The operands bound so far, numbered after the parameters that the statement begins with.
 
-    def __init__(self, taken: int) -> None:
+    Without that number they stand in the statement itself, quoted: COPY takes no parameters.
+    """
+
+    def __init__(self, taken: int | None) -> None:
         self._taken = taken
         self._values: list[str] = []
 
     def bind(self, value: str, type_name: str) -> str:
         """Add an operand and give the expression that stands for it."""
+        if self._taken is None:
+            return f"{literal(value).strip()}::{type_name}"
         self._values.append(value)
         return f"${self._taken + len(self._values)}::{type_name}"
 

@@ -17,7 +17,8 @@ from flusso.postgres.identifiers import quote_table
 # The sizes come after the file's number: what is added in between is in the WAL, what is moved shows.
 _EXTENTS = """
 select n.nspname::text, c.relname::text, coalesce(pg_relation_filenode(c.oid), 0)::bigint,
-  pg_relation_size(c.oid) / current_setting('block_size')::bigint, current_setting('block_size')::bigint
+  pg_relation_size(c.oid) / current_setting('block_size')::bigint, current_setting('block_size')::bigint,
+  c.oid::bigint
 from pg_class as root
 cross join lateral (
   select root.oid as relid where root.relkind <> 'p'
@@ -38,6 +39,7 @@ class Extent:
     filenode: int
     blocks: int
     block_bytes: int
+    oid: int
 
 
 def read_extents(conn: Connection, root: TableName) -> list[Extent]:

@@ -56,14 +56,14 @@ class IndexPlan:
     found_by_keys: Statement
     """The keys alone of those documents; nothing is built."""
     by_range: Statement
-    """Documents of root rows with `ctid >= $1 and ctid < $2`, then the operands."""
+    """Documents of root rows between two ctids: see `in_range`."""
     paths: tuple[Path, ...]
     reads: frozenset[TableName]
     """Every table that the documents read."""
     long_keys: Statement
     """The keys of the root rows whose id may be a hash, without operands."""
     keys_by_range: Statement
-    """The keys of root rows with `ctid >= $1 and ctid < $2`, whatever the filters say, without operands."""
+    """The keys of root rows between two ctids, whatever the filters say: see `in_range`."""
     cast_keys: Statement
     """Fails when one of the given keys is text that no row's key can be; `$1` … as in `by_keys`."""
     references: tuple[Reference, ...] = ()

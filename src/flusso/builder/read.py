@@ -1,4 +1,4 @@
-"""Read finished documents: by key while following, by block range while seeding.
+"""Read finished documents by key, as following does. `builder/ranges.py` reads them by block range.
 
 Called by the engine's tasks with a connection of their own. The JSON text goes from the server's answer
 into `Built.body` untouched: it is never decoded, parsed or written anew. A document never contains a
@@ -7,32 +7,21 @@ line break, so it may stand as it is in a body of lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
 from psycopg.types.string import ByteaBinaryLoader
 
-from flusso.builder.extents import Extent, read_extents
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.plan import IndexPlan
-from flusso.builder.statement import PARTITION
-from flusso.catalog import TableName
 from flusso.document import Key, id_text, is_hashed
 from flusso.postgres.connect import Connection
-from flusso.postgres.identifiers import quote_table
 
 T = TypeVar("T")
 _HASHED_PAGE = 10_000
-_MAX_FETCH = 10_000
-# Larger ones cost a search server a little less, but what the stream writes beside a seed waits behind them.
-_CHUNK_BYTES = 400_000
-_MAX_TID = "(4294967295,65535)"
-# A cursor is planned for its first rows by default, but all of these will be read. The estimate of a range
-# is high enough to compile its expressions, which would cost more than the range gains from it.
-_SETTINGS = "select set_config('cursor_tuple_fraction', '1', true), set_config('jit', 'off', true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +32,6 @@ class Built:
     body: bytes | None
     tokens: bytes | None = None
     """The rows that it was built from, as a JSON array of texts; None where no references are kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRange:
-    """Blocks of the root table, the end excluded; without an end it goes to wherever the table ends."""
-
-    index: str
-    start_block: int
-    end_block: int | None
-    partition: TableName | None = None
-    """Of a partitioned root, the table whose blocks are meant."""
 
 
 def read_documents(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]:
@@ -104,9 +82,13 @@ def _fitting(conn: Connection, plan: IndexPlan, keys: list[Key]) -> list[Key]:
 
 def _read(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]:
     cursor = psycopg.RawCursor(conn)
-    _give_bytes(cursor)
+    # The binary form of json is its text: the loader for binary strings hands it over as it is.
+    cursor.adapters.register_loader("json", ByteaBinaryLoader)
     cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
-    return _built(cursor.fetchall(), plan)
+    rows = cursor.fetchall()
+    if plan.references:
+        return [Built(id_text(row[:-2]), row[-2], row[-1]) for row in rows]
+    return [Built(id_text(row[:-1]), row[-1]) for row in rows]
 
 
 def _find(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[str]:
@@ -128,59 +110,3 @@ def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> list[Key]:
             while rows := cursor.fetchmany(_HASHED_PAGE):
                 found += (key for key in rows if id_text(key) in ids)
     return found
-
-
-def plan_ranges(conn: Connection, plan: IndexPlan, range_mb: float) -> list[BlockRange]:
-    """Cut the root table, or each of its partitions, into ranges of about that size; the last has no end."""
-    extents = read_extents(conn, plan.root)
-    ranges = [each for extent in extents for each in cut_ranges(plan, extent, range_mb)]
-    # Without a partition there is nothing to read, but a seed has to begin in order to end.
-    return ranges or [BlockRange(plan.index, 0, None)]
-
-
-def cut_ranges(plan: IndexPlan, extent: Extent, range_mb: float, first_block: int = 0) -> list[BlockRange]:
-    """Cut one table of the root's tree, from a block on."""
-    partition = extent.table if extent.table != plan.root else None
-    step = max(1, int(range_mb * 1024 * 1024) // extent.block_bytes)
-    starts = range(first_block, max(first_block + 1, extent.blocks), step)
-    return [
-        BlockRange(plan.index, start, start + step if start != starts[-1] else None, partition)
-        for start in starts
-    ]
-
-
-def read_range(
-    conn: Connection, plan: IndexPlan, block_range: BlockRange, *, first: int = 100
-) -> Iterator[list[Built]]:
-    """Build the documents of a range, in one transaction: a few first, then so many bytes at a time."""
-    end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
-    parameters = [f"({block_range.start_block},0)", end, *plan.by_range.operands]
-    sql = plan.by_range.sql.replace(PARTITION, quote_table(block_range.partition or plan.root))
-    with building(f'cannot build documents of index "{plan.index}"'):
-        with conn.transaction():
-            conn.execute(_SETTINGS)
-            with psycopg.RawServerCursor(conn, "flusso_range") as cursor:
-                _give_bytes(cursor)
-                cursor.execute(sql.encode(), parameters, binary=True)
-                fetch = first
-                while rows := cursor.fetchmany(fetch):
-                    built = _built(rows, plan)
-                    fetch = _next_fetch(built)
-                    yield built
-
-
-def _next_fetch(built: Sequence[Built]) -> int:
-    """Fit as many documents into a fetch as were found to make up a chunk: they may be large."""
-    size = sum(len(document.body or b"") + len(document.tokens or b"") for document in built) // len(built)
-    return max(1, min(_MAX_FETCH, _CHUNK_BYTES // max(1, size)))
-
-
-def _give_bytes(cursor: psycopg.Cursor[Any] | psycopg.ServerCursor[Any]) -> None:
-    # The binary form of json is its text: the loader for binary strings hands it over as it is.
-    cursor.adapters.register_loader("json", ByteaBinaryLoader)
-
-
-def _built(rows: Sequence[tuple[Any, ...]], plan: IndexPlan) -> list[Built]:
-    if plan.references:
-        return [Built(id_text(row[:-2]), row[-2], row[-1]) for row in rows]
-    return [Built(id_text(row[:-1]), row[-1]) for row in rows]

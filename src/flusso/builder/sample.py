@@ -12,7 +12,8 @@ import psycopg
 
 from flusso.builder.keys import columns_of, key_arrays, match_keys
 from flusso.builder.plan import IndexPlan
-from flusso.builder.read import Built, plan_ranges, read_documents, read_range
+from flusso.builder.ranges import plan_ranges, read_range
+from flusso.builder.read import Built, read_documents
 from flusso.catalog import Catalog
 from flusso.document import Key, is_hashed, key_of
 from flusso.errors import DocumentMissing
@@ -25,7 +26,7 @@ _WHOLE_TABLE_MB = float(sys.maxsize)
 def some_document(conn: Connection, plan: IndexPlan) -> Built:
     """Give the first document that a seed would write."""
     for block_range in plan_ranges(conn, plan, _WHOLE_TABLE_MB):
-        for part in read_range(conn, plan, block_range, first=1):
+        for part in read_range(conn, plan, block_range, chunk_bytes=1):
             return part[0]
     raise DocumentMissing(
         f'index "{plan.index}" has no document',

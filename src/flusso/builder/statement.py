@@ -24,12 +24,12 @@ from flusso.builder.level import Level
 from flusso.builder.references import Reference
 from flusso.builder.related import Related, order_and_limit
 from flusso.builder.tokens import select_tokens
-from flusso.catalog import Catalog, TableKind
-from flusso.postgres.identifiers import literal, quote
+from flusso.catalog import Catalog, TableKind, TableName
+from flusso.postgres.identifiers import literal, quote, quote_table
 from flusso.schema.model import Aggregate, Field, Group, IndexSchema, Join
 
-PARTITION = "\x00"
-"""What no statement holds otherwise."""
+PARTITION, _FIRST, _LAST = "\x00table", "\x00first", "\x00last"
+"""What `in_range` replaces; no statement holds that character otherwise."""
 _MAX_ALIAS_BYTES = 63
 _MAX_COLUMNS = 1600
 """Postgres refuses a select of more than 1,664."""
@@ -56,12 +56,13 @@ def documents_by_range(
 ) -> Statement:
     """Give the documents of the root rows that lie between two ctids, the second excluded.
 
-    Of a partitioned root, `PARTITION` stands in FROM for the one whose rows are meant: a ctid is a place in a
-    table that holds rows, and no condition on the root would keep the planner from looking into all of them.
+    It has no parameters, so that it can be copied, and `in_range` puts the ends in. Of a partitioned root, a
+    mark stands in FROM for the partition whose rows are meant: a ctid is a place in a table that holds rows,
+    and no condition on the root would keep the planner from looking into all of them.
     """
     is_partitioned = catalog.tables[schema.table].kind is TableKind.PARTITIONED
     source = PARTITION if is_partitioned else None
-    return _compile(schema, catalog, match_range(_ROOT), 2, references, source=source)
+    return _compile(schema, catalog, match_range(_ROOT), None, references, source=source)
 
 
 def keys_alone(statement: Statement, columns: int) -> Statement:
@@ -71,8 +72,14 @@ def keys_alone(statement: Statement, columns: int) -> Statement:
 
 
 def match_range(alias: str) -> str:
-    """Compare with the ctids in `$1` and `$2`, the second excluded."""
-    return f"{alias}.ctid >= $1::tid and {alias}.ctid < $2::tid"
+    """Compare with the two ctids that `in_range` puts in, the second excluded."""
+    return f"{alias}.ctid >= {_FIRST}::tid and {alias}.ctid < {_LAST}::tid"
+
+
+def in_range(statement: Statement, table: TableName, first: str, last: str) -> str:
+    """Give the SQL for the rows of a table between two ctids, the second excluded."""
+    sql = statement.sql.replace(PARTITION, quote_table(table))
+    return sql.replace(_FIRST, literal(first)).replace(_LAST, literal(last))
 
 
 _ROOT = "t0"
@@ -82,7 +89,7 @@ def _compile(
     schema: IndexSchema,
     catalog: Catalog,
     match: str,
-    taken: int,
+    taken: int | None,
     references: Collection[Reference],
     *,
     source: str | None = None,

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from flusso.engine.events import Event, Listener, SeedAdvanced, SeedFinished, SeedStarted, VerifyAdvanced
 from flusso.ops.logs import describe
+from flusso.seeding import Seeding
 
 
 @contextmanager
@@ -37,31 +38,37 @@ def seed_bars(console: Console, *, others: Listener | None = None) -> Iterator[L
     progress = Progress(
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f}%  {task.fields[documents]:,} docs  {task.fields[rate]:,.0f}/s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[pace]}"),
         console=console,
         expand=True,
     )
-    bars: dict[str, TaskID] = {}
+    bars: dict[tuple[str, tuple[str, ...]], TaskID] = {}
     lock = threading.Lock()
+
+    def advance(index: str, sinks: tuple[str, ...], seeding: Seeding) -> None:
+        progress.update(
+            bars[index, sinks], completed=seeding.done, total=seeding.blocks, pace=describe_pace(seeding)
+        )
 
     def listen(event: Event) -> None:
         with lock:
             match event:
-                case SeedStarted(index, ranges):
-                    bars[index] = progress.add_task(f"seed {index}", total=ranges, documents=0, rate=0.0)
-                case SeedAdvanced(index, done, _, documents, _, seconds):
-                    rate = documents / seconds if seconds else 0.0
-                    progress.update(bars[index], completed=done, documents=documents, rate=rate)
+                case SeedStarted(index, sinks, seeding):
+                    bars[index, sinks] = progress.add_task(f"seed {index}", pace="")
+                    advance(index, sinks, seeding)
+                case SeedAdvanced(index, sinks, seeding):
+                    advance(index, sinks, seeding)
                 case VerifyAdvanced(index, part, done, total, documents, _, seconds):
-                    name = f"verify {index}" if part == "rows" else f"verify {index}, documents held"
-                    if name not in bars:
-                        bars[name] = progress.add_task(name, documents=0, rate=0.0)
+                    bar = bars.get((index, (part,)))
+                    if bar is None:
+                        name = f"verify {index}" if part == "rows" else f"verify {index}, documents held"
+                        bar = bars[index, (part,)] = progress.add_task(name, pace="")
                     rate = documents / seconds if seconds else 0.0
-                    progress.update(bars[name], completed=done, total=total, documents=documents, rate=rate)
-                case SeedFinished(index):
-                    progress.update(bars[index], completed=progress.tasks[bars[index]].total)
+                    pace = f"{done / total if total else 1:4.0%}  {documents:,} docs  {rate:,.0f}/s"
+                    progress.update(bar, completed=done, total=total, pace=pace)
+                case SeedFinished(index, sinks, documents, seconds):
+                    pace = f"{documents:,} docs in {describe_time(seconds)}"
+                    progress.update(bars[index, sinks], completed=1, total=1, pace=pace)
                 case _ if others is not None:
                     others(event)
                 case _:
@@ -69,3 +76,19 @@ def seed_bars(console: Console, *, others: Listener | None = None) -> Iterator[L
 
     with progress:
         yield listen
+
+
+def describe_pace(seeding: Seeding) -> str:
+    """Say for a reader how far a seed has come, how fast it goes and how long it will take."""
+    left = "" if seeding.left_s is None else f"  {describe_time(seeding.left_s)} left"
+    return (
+        f"{seeding.share:4.0%}  {seeding.documents:,} docs  {seeding.documents_per_s:,.0f}/s  "
+        f"{seeding.bytes_per_s / 1e6:.1f} MB/s{left}"
+    )
+
+
+def describe_time(seconds: float) -> str:
+    """Write how long something takes, as roughly as a reader wants it."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from flusso.cli.progress import seed_bars
+from flusso.cli.progress import describe_pace, seed_bars
 from flusso.engine.events import Event, Listener, SeedAdvanced, SeedFinished, SeedStarted
 
 _LEFT = 4
@@ -57,12 +57,11 @@ class Screen:
 
     def _tell_advance(self, event: Event) -> None:
         match event:
-            case SeedStarted(index, ranges):
-                self.say(f"    seed {index}: started, {ranges} to go")
-            case SeedAdvanced(index, done, ranges, documents, _, seconds):
-                rate = documents / seconds if seconds else 0.0
-                self.say(f"    seed {index}: {done / ranges:4.0%}  {documents:,} docs  {rate:,.0f}/s")
-            case SeedFinished(index, documents, seconds):
+            case SeedStarted(index):
+                self.say(f"    seed {index}: started")
+            case SeedAdvanced(index, _, seeding):
+                self.say(f"    seed {index}: {describe_pace(seeding)}")
+            case SeedFinished(index, _, documents, seconds):
                 self.say(f"    seed {index}: whole  {documents:,} docs in {duration(seconds)}")
             case _:
                 pass

@@ -18,6 +18,7 @@ from flusso.debt import Debt, Scope, join
 from flusso.errors import CoverageGap, FlussoError, SlotMissing, SourceWentBack
 from flusso.lsn import Lsn, Version
 from flusso.schema.stored import stored_name
+from flusso.seeding import Seeding
 from flusso.sinks.base import IndexState
 
 _PLAN_DIGITS = 12
@@ -75,6 +76,7 @@ def begun(fresh: IndexState, now: Standing) -> IndexState:
         recovered_at=now.recovered_at,
         witness=now.position,
         highest_version=0,
+        seeding=Seeding(),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flusso.builder.extents import Extent, read_extents
-from flusso.builder.read import BlockRange, cut_ranges
+from flusso.builder.ranges import BlockRange, cut_ranges
 from flusso.debt import Cursor, Debt, Scope
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
@@ -152,18 +152,18 @@ class Payer:
         except BuildError:
             if self._is_the_file(spec, entry, extent):
                 raise
-            return Cursor(place, filenode=-1), Totals()
+            done, totals = None, Totals()
+        if done is None:
+            # Its rows were moved while they were read: whatever is there now is read from its first block.
+            return Cursor(place, filenode=-1), totals
         if done < len(ranges):
             return Cursor(place, extent.filenode, ranges[done].start_block), totals
-        if self._is_the_file(spec, entry, extent):
-            return Cursor(place), totals
-        # Its rows were moved while they were read: whatever is there now is read from its first block.
-        return Cursor(place, filenode=-1), totals
+        return Cursor(place), totals
 
     def _write_ranges(
         self, spec: WorkSpec, ranges: Sequence[BlockRange], progress: _Progress
-    ) -> tuple[int, Totals]:
-        """Give how many of the ranges, from the first on, are written."""
+    ) -> tuple[int | None, Totals]:
+        """Give how many of the ranges, from the first on, are written; None if their table was rewritten."""
         with self.turns.slots(min(self.turns.parallelism, len(ranges))) as slots:
             share = min(progress.share, -(-len(ranges) // slots))
             turns = [ranges[at : at + share] for at in range(0, min(len(ranges), slots * share), share)]
@@ -172,7 +172,8 @@ class Payer:
         done = [report.done for report in reports]
         is_whole = all(count == len(turn) for count, turn in zip(done, turns, strict=True))
         progress.share = min(_LARGEST_SHARE, share * 2) if is_whole else max(1, min(done))
-        return _first_done(done, turns), totals
+        is_rewritten = any(report.is_rewritten for report in reports)
+        return None if is_rewritten else _first_done(done, turns), totals
 
     def _pay_held(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor | None, Totals]:
         """Write the next documents that the sink holds: a row that is gone becomes a removal."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from flusso.diagnostic import Diagnostic
 from flusso.lsn import Lsn
+from flusso.seeding import Seeding
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +60,28 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class SeedStarted:
-    """An index is being filled from its root table."""
+    """An index is being filled from its root table, or what an earlier run left of it."""
 
     index: str
-    ranges: int
+    sinks: tuple[str, ...]
+    seeding: Seeding
 
 
 @dataclass(frozen=True, slots=True)
 class SeedAdvanced:
-    """One more range is written."""
+    """Some more is written."""
 
     index: str
-    done: int
-    ranges: int
-    documents: int
-    bytes: int
-    seconds: float
+    sinks: tuple[str, ...]
+    seeding: Seeding
 
 
 @dataclass(frozen=True, slots=True)
 class SeedFinished:
-    """All ranges are written; readers see the index."""
+    """All is written; readers see the index."""
 
     index: str
+    sinks: tuple[str, ...]
     documents: int
     seconds: float
 

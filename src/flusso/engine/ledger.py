@@ -17,6 +17,7 @@ from flusso.engine import work
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import SinkError
 from flusso.lsn import Lsn
+from flusso.seeding import Seeding
 from flusso.sinks.base import IndexState, SinkSpec
 
 
@@ -128,33 +129,34 @@ class Ledger:
                 _save(entry)
             self.position = max(self.position, lsn)
 
-    def unseeded_destinations(self) -> dict[str, tuple[Destination, ...]]:
-        """Where a seed writes to: of each index only the sinks that do not have it yet."""
-        return {
-            index: tuple(entry.destination for entry in self.of(index) if not entry.state.is_seeded)
-            for index in self.unseeded()
-        }
+    def to_seed(self) -> list[Entry]:
+        """List what a seed has to fill: of each index only the sinks that do not have it yet."""
+        return [entry for entry in self.entries if not entry.state.is_seeded]
 
     def skip_seed(self, index: str, sinks: Collection[str]) -> None:
         """Let readers of these sinks see an index as it is: it gets only what changes from now on."""
         chosen = [entry for entry in self.of(index) if entry.destination.sink.name in sinks]
         for entry in chosen:
             entry.is_partial = True
-        self._seed_ends(chosen, 0)
+        self.finish_seed(chosen)
         for entry in chosen:
             if entry.is_waiting:
                 self.drop(self.publish(entry))
 
-    def finish_seed(self, index: str, highest_version: int) -> None:
-        """Remember that an index is now whole; readers come to see it between two batches (`switch`)."""
-        self._seed_ends(self.of(index), highest_version)
+    def advance_seed(self, entries: Iterable[Entry], seeding: Seeding, highest_version: int) -> None:
+        """Remember how far a seed has come, once all of that is written."""
+        with self._lock:
+            for entry in entries:
+                highest = max(entry.state.highest_version, highest_version)
+                entry.state = replace(entry.state, seeding=seeding, highest_version=highest)
+                _save(entry)
 
-    def _seed_ends(self, entries: Iterable[Entry], highest_version: int) -> None:
+    def finish_seed(self, entries: Iterable[Entry]) -> None:
+        """Remember that all is written; readers come to see it between two batches (`switch`)."""
         with self._lock:
             for entry in entries:
                 if not entry.state.is_seeded:
-                    highest = max(entry.state.highest_version, highest_version)
-                    entry.state = replace(entry.state, is_seeded=True, highest_version=highest)
+                    entry.state = replace(entry.state, is_seeded=True, seeding=Seeding())
                     _save(entry)
 
     def await_position(self, entry: Entry, lsn: Lsn) -> None:

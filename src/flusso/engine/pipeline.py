@@ -133,8 +133,7 @@ class Pipeline:
         """Follow, and seed and pay debts beside it, until the end."""
         clock = _Clock(self.spec)
         turns, ledger = self._make_turns(clock), self.prepared.ledger
-        unseeded = replace(self.prepared.work, destinations=ledger.unseeded_destinations())
-        seeder, payer = Seeder(turns, unseeded, ledger), Payer(turns, self.prepared.work, ledger)
+        seeder, payer = Seeder(turns, self.prepared.work, ledger), Payer(turns, self.prepared.work, ledger)
         lookout = Lookout(self.spec, self.prepared)
         switcher = Switcher(ledger, threading.Lock(), clock.emit, self.tell, self.spec.patience)
         follower = Follower(

@@ -2,7 +2,7 @@
 
 A turn (`engine/turns.py`) is a Spark job of one task: it works off some ranges of a root table for up to
 three seconds and hands back those it did not begin. Versions decide between a range and the stream, so no
-order between them matters.
+order between them matters. After each turn its ranges are remembered in the sink: a restart goes on there.
 """
 
 from __future__ import annotations
@@ -10,51 +10,50 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from flusso.builder.read import BlockRange, plan_ranges
+from flusso.builder.extents import Extent, read_extents
+from flusso.builder.ranges import BlockRange
 from flusso.engine import tasks, work
 from flusso.engine.events import SeedAdvanced, SeedFinished, SeedStarted
-from flusso.engine.ledger import Ledger
+from flusso.engine.filling import Filling
+from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals
 from flusso.engine.retry import retrying
+from flusso.engine.tasks import TurnReport
 from flusso.engine.turns import Turns
-from flusso.engine.work import WorkSpec
+from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import FlussoError
 
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
 _FIRST_TURN_S, _TURN_S = 0.25, 3.0
-_MOST_RANGES = 100
-"""Of one turn: more than it can do in its time, and few enough to travel with it."""
-_REFRESH_AT = 0.7
-"""The share of an index after which most of it is refreshed, beside the last turns: a search server does that
-on one core, and the one refresh at the end would leave the others idle."""
+_LOOK_S = 0.1
 
 
 @dataclass(slots=True)
-class _Progress:
-    ranges: int
-    started_s: float
-    turns: int = 0
-    done: int = 0
-    documents: int = 0
-    bytes: int = 0
+class _Job:
+    """An index on its way into the sinks that have come equally far with it."""
+
+    entries: tuple[Entry, ...]
+    spec: WorkSpec
+    """Whose destinations are those of the entries."""
+    filling: Filling
+    began_s: float
     highest_version: int = 0
-    is_refreshed: bool = False
+    is_ended: bool = False
+    saving: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def is_whole(self) -> bool:
-        return self.done == self.ranges
+    def index(self) -> str:
+        return self.entries[0].state.index
 
-    def take_refresh(self) -> bool:
-        """Say once that most is there and something is left."""
-        is_due = not self.is_refreshed and not self.is_whole and self.done >= _REFRESH_AT * self.ranges
-        self.is_refreshed |= is_due
-        return is_due
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        return tuple(entry.destination.sink.name for entry in self.entries)
 
 
 @dataclass(slots=True)
@@ -66,17 +65,22 @@ class Seeder:
     ledger: Ledger
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
-    _ranges: deque[BlockRange] = field(default_factory=deque)
-    _progress: dict[str, _Progress] = field(default_factory=dict)
+    _jobs: list[_Job] = field(default_factory=list)
+    _known: set[Destination] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def start(self) -> None:
-        """Plan the ranges and begin, once; returns at once."""
-        if self._threads:
+        """Begin what is new in the ledger; returns at once, and may be called again and again."""
+        new = [entry for entry in self.ledger.to_seed() if entry.destination not in self._known]
+        if not new or self.failure is not None:
             return
-        self._plan()
-        for number in range(self.turns.parallelism):
+        jobs = self._plan(new)
+        with self._lock:
+            self._jobs += jobs
+            self._known |= {entry.destination for entry in new}
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        for number in range(len(self._threads), self.turns.parallelism):
             self._threads.append(self.turns.start(self._work, f"flusso-seed-{number}"))
 
     def is_running(self) -> bool:
@@ -90,71 +94,114 @@ class Seeder:
         for thread in self._threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
-    def _plan(self) -> None:
-        self._ranges.clear()  # of a plan that failed half-way
+    def _plan(self, entries: Iterable[Entry]) -> list[_Job]:
+        """Put together what has come equally far, and cut what is left of it."""
+        groups: dict[object, list[Entry]] = {}
+        for entry in entries:
+            groups.setdefault((entry.plan_name, entry.state.seeding.place), []).append(entry)
+        jobs = [self._make_job(tuple(group)) for group in groups.values()]
+        for job in jobs:
+            self.turns.tell(SeedStarted(job.index, job.sinks, job.filling.seeding))
+        return jobs
+
+    def _make_job(self, entries: tuple[Entry, ...]) -> _Job:
+        plan, seeding = self.spec.plans[entries[0].plan_name], entries[0].state.seeding
+        destinations = {plan.index: tuple(entry.destination for entry in entries)}
+        filling = Filling(plan, self.turns.range_mb, seeding)
+        filling.begin(self._extents(filling))
+        began_s = time.monotonic() - seeding.seconds
+        return _Job(entries, replace(self.spec, destinations=destinations), filling, began_s)
+
+    def _extents(self, filling: Filling) -> list[Extent]:
         with work.looking(self.spec.dsn) as conn:
-            for index in self.ledger.unseeded():
-                ranges = plan_ranges(conn, self.spec.plans[index], self.turns.range_mb)
-                self._progress[index] = _Progress(len(ranges), time.monotonic())
-                self.turns.tell(SeedStarted(index, len(ranges)))
-                self._ranges.extend(ranges)
+            return read_extents(conn, filling.plan.root)
 
     def _work(self) -> None:
         outage = self.turns.outage(self._is_closed)
         try:
-            while not self._is_closed.is_set() and self.failure is None and (turn := self._take_turn()):
-                done, totals = retrying(partial(self._attempt, turn), outage)
-                outage.end()
-                with self._lock:
-                    self._ranges.extendleft(reversed(turn[done:]))
-                self._finish(turn[0].index, done, totals)
+            while not self._is_closed.is_set() and self.failure is None and self._is_open():
+                if taken := self._take():
+                    self._take_turn(*taken, outage)
+                else:
+                    self._is_closed.wait(_LOOK_S)  # another turn may hand some of its ranges back
         except FlussoError as error:
-            self.failure = error
+            if not self._is_closed.is_set():
+                self.failure = error
 
-    def _take_turn(self) -> list[BlockRange]:
-        """Take ranges of one index: few enough that the last ones keep all threads busy."""
+    def _is_open(self) -> bool:
         with self._lock:
-            if not self._ranges:
-                return []
-            rest = len(self._ranges)
-            threads = self.turns.parallelism
-            share = min(_MOST_RANGES, rest if threads == 1 else rest // (2 * threads))
-            turn = [self._ranges.popleft()]
-            while len(turn) < share and self._ranges[0].index == turn[0].index:
-                turn.append(self._ranges.popleft())
-            return turn
+            return not all(job.is_ended for job in self._jobs)
 
-    def _attempt(self, turn: Sequence[BlockRange]) -> tuple[int, Totals]:
-        turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, self._progress[turn[0].index].turns))
+    def _take(self) -> tuple[_Job, list[BlockRange]] | None:
+        """Take ranges of the index that is nearest to its end, so that some are soon there for readers."""
+        with self._lock:
+            open_ = [job for job in self._jobs if not job.is_ended and _may_go_on(job.filling)]
+            if not open_:
+                return None
+            job = min(open_, key=lambda job: job.filling.seeding.blocks - job.filling.seeding.done)
+            return job, job.filling.take(self.turns.parallelism)
+
+    def _take_turn(self, job: _Job, turn: list[BlockRange], outage: Outage) -> None:
+        if turn:
+            report, totals = retrying(partial(self._attempt, job, turn), outage)
+            moved = turn[report.done].oid if report.is_rewritten else None
+            extents = retrying(partial(self._extents, job.filling), outage) if report.is_rewritten else []
+            self._note(job, turn, report.done, totals, moved, extents)
+        else:
+            self._note(job, turn, 0, Totals(), None, [])
+        retrying(partial(self._remember, job), outage)
+        outage.end()
+
+    def _attempt(self, job: _Job, turn: Sequence[BlockRange]) -> tuple[TurnReport, Totals]:
+        turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, job.filling.turns))
         with self.turns.slots(1):
-            [report] = self.turns.run(tasks.write_ranges(self.spec, [turn], turn_s), 1)
-        return report.done, self.turns.settle(report.reports, self.spec)
+            report: TurnReport
+            [report] = self.turns.run(tasks.write_ranges(job.spec, [turn], turn_s), 1)
+        return report, self.turns.settle(report.reports, job.spec)
 
-    def _finish(self, index: str, done: int, totals: Totals) -> None:
+    def _note(
+        self,
+        job: _Job,
+        turn: Sequence[BlockRange],
+        done: int,
+        totals: Totals,
+        moved: int | None,
+        extents: Sequence[Extent],
+    ) -> None:
         with self._lock:
-            progress = self._progress[index]
-            progress.turns += 1
-            progress.done += done
-            progress.documents += totals.written + totals.superseded
-            progress.bytes += totals.bytes
-            progress.highest_version = max(progress.highest_version, totals.highest_version)
-            seconds = time.monotonic() - progress.started_s
-            self.turns.tell(
-                SeedAdvanced(
-                    index, progress.done, progress.ranges, progress.documents, progress.bytes, seconds
-                )
-            )
-            is_whole, is_refresh_due = progress.is_whole, progress.take_refresh()
+            if moved is not None:
+                job.filling.restart(moved, extents)
+            job.filling.end(turn, done, totals, time.monotonic() - job.began_s)
+            job.highest_version = max(job.highest_version, totals.highest_version)
+            is_refresh_due = job.filling.take_refresh()
+            self.turns.tell(SeedAdvanced(job.index, job.sinks, job.filling.seeding))
         if is_refresh_due:
-            threading.Thread(target=self._refresh, args=(index,), daemon=True).start()
-        if is_whole:
-            self.ledger.finish_seed(index, progress.highest_version)
-            self.turns.tell(SeedFinished(index, progress.documents, time.monotonic() - progress.started_s))
+            threading.Thread(target=self._refresh, args=(job,), daemon=True).start()
 
-    def _refresh(self, index: str) -> None:
+    def _remember(self, job: _Job) -> None:
+        """Keep in the sinks what is written; when that is all of it, let readers see it."""
+        with job.saving:
+            if job.is_ended:
+                return
+            with self._lock:
+                seeding, is_whole = job.filling.seeding, job.filling.is_whole
+            self.ledger.advance_seed(job.entries, seeding, job.highest_version)
+            if not is_whole:
+                return
+            self.ledger.finish_seed(job.entries)
+            job.is_ended = True
+        self.turns.tell(SeedFinished(job.index, job.sinks, seeding.documents, time.monotonic() - job.began_s))
+
+    def _refresh(self, job: _Job) -> None:
         """Refresh what is written so far. It only saves time: the one at the end tells what goes wrong."""
-        for destination in self.spec.destinations[index]:
+        for entry in job.entries:
+            destination = entry.destination
             if destination.sink.capabilities.is_driver_side:
                 continue
             with contextlib.suppress(FlussoError), contextlib.closing(destination.sink.open()) as sink:
                 sink.refresh(destination.target)
+
+
+def _may_go_on(filling: Filling) -> bool:
+    """Whether there is a turn to take; without any table the only one is of nothing, and ends it."""
+    return filling.has_ranges or (filling.is_whole and not filling.under_way)

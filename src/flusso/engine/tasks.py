@@ -17,7 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from flusso.builder.read import BlockRange, read_documents, read_range
+from flusso.builder.ranges import BlockRange, read_range
+from flusso.builder.read import read_documents
 from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire
 from flusso.change import Change
@@ -27,7 +28,7 @@ from flusso.engine import work
 from flusso.engine.frames import ID_SCHEMA, REPORT_SCHEMA, changes_batch
 from flusso.engine.work import WorkSpec
 from flusso.engine.writer import Writer
-from flusso.errors import FlussoError, from_text, to_line
+from flusso.errors import FlussoError, TableRewritten, from_text, to_line
 
 _FAILURE = "\x00"
 """In place of an index name: the key then holds an error's line."""
@@ -41,10 +42,12 @@ Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """What one turn of a seed did: how many of its ranges, and the reports of their writes."""
+    """What one turn did: how many of its ranges, and the reports of their writes."""
 
     done: int
     reports: tuple[WriteReport, ...]
+    is_rewritten: bool = False
+    """Whether the next range, and all others of its table, mean blocks that are no longer there."""
 
 
 def process_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
@@ -198,17 +201,20 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[W
 def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> TurnReport:
     """Write ranges one after the other until the turn is over; at least one."""
     began_s = time.monotonic()
-    done = 0
+    done, is_rewritten = 0, False
     try:
         conn, version = work.reader(spec)
         writer = Writer(spec, version)
-        for block_range in turn:
-            for built in read_range(conn, spec.plans[block_range.index], block_range):
-                writer.put(block_range.index, built)
-            done += 1
-            if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
-                break
-        return TurnReport(done, tuple(writer.finish()))
+        try:
+            for block_range in turn:
+                for built in read_range(conn, spec.plans[block_range.index], block_range):
+                    writer.put(block_range.index, built)
+                done += 1
+                if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
+                    break
+        except TableRewritten:
+            is_rewritten = True
+        return TurnReport(done, tuple(writer.finish()), is_rewritten)
     except FlussoError as error:
         work.forget()
         return TurnReport(0, (WriteReport(turn[0].index, failure=error),))

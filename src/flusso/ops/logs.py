@@ -29,6 +29,7 @@ from flusso.engine.events import (
     VerifySettled,
     Waiting,
 )
+from flusso.seeding import Seeding
 
 
 def describe(event: Event) -> str:
@@ -46,16 +47,15 @@ def describe(event: Event) -> str:
             return f"replica identity set table={table} by: {sql}"
         case Following(slot, lsn):
             return f"following slot={slot} from={lsn}"
-        case SeedStarted(index, ranges):
-            return f"seed started index={index} ranges={ranges}"
-        case SeedAdvanced(index, done, ranges, documents, size, seconds):
-            rate = documents / seconds if seconds else 0
+        case SeedStarted(index, sinks, seeding):
+            return f"seed started index={index} sinks={','.join(sinks)} {describe_seeding(seeding)}"
+        case SeedAdvanced(index, sinks, seeding):
+            return f"seed advanced index={index} sinks={','.join(sinks)} {describe_seeding(seeding)}"
+        case SeedFinished(index, sinks, documents, seconds):
             return (
-                f"seed advanced index={index} ranges={done}/{ranges} documents={documents} "
-                f"mb={size / 1e6:.1f} docs_per_s={rate:.0f}"
+                f"seed finished index={index} sinks={','.join(sinks)} documents={documents} "
+                f"seconds={seconds:.1f}"
             )
-        case SeedFinished(index, documents, seconds):
-            return f"seed finished index={index} documents={documents} seconds={seconds:.1f}"
         case BatchWritten(changes, written, removed, superseded, refused, seconds, lsn):
             return (
                 f"batch written changes={changes} written={written} removed={removed} "
@@ -92,3 +92,12 @@ def describe(event: Event) -> str:
         case Stopped(lsn, is_settled):
             return f"stopped lsn={lsn}" + ("" if is_settled else ", the slot is behind: the server is away")
     assert_never(event)
+
+
+def describe_seeding(seeding: Seeding) -> str:
+    """Say in fields how far a seed has come, how fast it goes and how long it will take."""
+    left = "" if seeding.left_s is None else f" left_s={seeding.left_s:.0f}"
+    return (
+        f"percent={100 * seeding.share:.0f} documents={seeding.documents} mb={seeding.bytes / 1e6:.1f} "
+        f"docs_per_s={seeding.documents_per_s:.0f} mb_per_s={seeding.bytes_per_s / 1e6:.1f}{left}"
+    )

@@ -26,6 +26,7 @@ from typing import Protocol
 from flusso.debt import Debt
 from flusso.document import Refusal, Write, WriteResult
 from flusso.schema.model import IndexSchema, Json
+from flusso.seeding import Seeding
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,8 @@ class IndexState:
     """Once seeded: the WAL position from which on it lacks nothing that readers may have seen elsewhere."""
     term: int = 0
     """Which start of flusso wrote it last: a later one has a higher number."""
+    seeding: Seeding = field(default=Seeding())
+    """How far its seed has come."""
 
     @property
     def target(self) -> IndexTarget:

@@ -17,6 +17,7 @@ from typing import Any
 
 from flusso.debt import Cursor, Debt, Scope
 from flusso.errors import SinkRefused
+from flusso.seeding import LeafSeed, Seeding
 from flusso.sinks.base import IndexState, Request, States
 
 _SEPARATOR = "#"
@@ -59,6 +60,7 @@ def state_from_json(text: str) -> IndexState:
         found["debts"] = tuple(map(_debt, found.get("debts", ())))
         found["references"] = tuple(found.get("references", ()))
         found.setdefault("serves", found.get("is_seeded", False))
+        found["seeding"] = _seeding(found.get("seeding", {}))
         return IndexState(**found)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise SinkRefused(
@@ -78,3 +80,12 @@ def _debt(found: Any) -> Debt:
     known["reasons"] = tuple(known["reasons"])
     known["cursor"] = Cursor(**_known(Cursor, known.get("cursor", {}))) if is_known else Cursor()
     return Debt(**known)
+
+
+def _seeding(found: Any) -> Seeding:
+    known = _known(Seeding, found)
+    known["leaves"] = tuple(
+        LeafSeed(leaf["oid"], leaf["filenode"], tuple((start, end) for start, end in leaf["done"]))
+        for leaf in known.get("leaves", ())
+    )
+    return Seeding(**known)

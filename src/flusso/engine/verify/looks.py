@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from flusso.builder.read import BlockRange, Built, find_documents, read_documents, read_range
+from flusso.builder.ranges import BlockRange, read_range
+from flusso.builder.read import Built, find_documents, read_documents
 from flusso.capture.slot import read_slot
 from flusso.document import key_of
 from flusso.engine import work

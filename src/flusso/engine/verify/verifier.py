@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from flusso.builder.choose import choose_keys
 from flusso.builder.extents import Extent, read_extents
-from flusso.builder.read import cut_ranges
+from flusso.builder.ranges import cut_ranges
 from flusso.catalog import TableName
 from flusso.document import DocumentId, id_text, key_of
 from flusso.engine import tasks, work

@@ -1,0 +1,149 @@
+"""Read finished documents by ranges of blocks, as seeding does.
+
+Rows come by COPY, one message for each, and wait in the server until they are taken: memory holds one chunk
+of documents, whatever the size of a row. The bodies are those that `builder/read.py` gives for the same keys.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import generators, pq
+
+from flusso.builder.extents import Extent, read_extents
+from flusso.builder.failure import building
+from flusso.builder.plan import IndexPlan
+from flusso.builder.read import Built
+from flusso.builder.statement import in_range
+from flusso.catalog import TableName
+from flusso.document import id_text
+from flusso.errors import TableRewritten
+from flusso.postgres.connect import Connection
+from flusso.postgres.identifiers import quote_table
+
+# Larger ones cost a search server a little less, but what the stream writes beside a seed waits behind them.
+_CHUNK_BYTES = 400_000
+_MAX_TID = "(4294967295,65535)"
+_HEADER_BYTES = 19
+"""What the first message begins with: a signature, flags, no extension."""
+_COUNT, _LENGTH = struct.Struct("!h"), struct.Struct("!i")
+# Whoever moves the rows of a table waits for this lock, and then its file is another one.
+_LOCK = "lock table only {table} in access share mode"
+_FILE = "select coalesce(pg_relation_filenode(%s::regclass), 0)::bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """Blocks of the root table, the end excluded; without an end it goes to wherever the table ends."""
+
+    index: str
+    start_block: int
+    end_block: int | None
+    partition: TableName | None = None
+    """Of a partitioned root, the table whose blocks are meant."""
+    oid: int = 0
+    """Of the table whose blocks are meant."""
+    filenode: int | None = None
+    """The file that the blocks are counted in; None: whichever it is."""
+
+
+def plan_ranges(conn: Connection, plan: IndexPlan, range_mb: float) -> list[BlockRange]:
+    """Cut the root table, or each of its partitions, into ranges of about that size; the last has no end."""
+    extents = read_extents(conn, plan.root)
+    return [each for extent in extents for each in cut_ranges(plan, extent, range_mb)]
+
+
+def cut_ranges(
+    plan: IndexPlan, extent: Extent, range_mb: float, start: int = 0, end: int | None = None
+) -> list[BlockRange]:
+    """Cut one table of the root's tree, or some blocks of it; without an end the last range has none."""
+    partition = extent.table if extent.table != plan.root else None
+    step = max(1, int(range_mb * 1024 * 1024) // extent.block_bytes)
+    starts = range(start, max(start + 1, extent.blocks if end is None else end), step)
+    ends = [*starts[1:], end]
+    return [
+        BlockRange(plan.index, *blocks, partition, extent.oid, extent.filenode)
+        for blocks in zip(starts, ends, strict=True)
+    ]
+
+
+def read_range(
+    conn: Connection, plan: IndexPlan, block_range: BlockRange, *, chunk_bytes: int = _CHUNK_BYTES
+) -> Iterator[list[Built]]:
+    """Build the documents of a range, in one transaction, so many bytes at a time.
+
+    Raises `TableRewritten` when its blocks are no longer those that were planned.
+    """
+    table = block_range.partition or plan.root
+    end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
+    sql = in_range(plan.by_range, table, f"({block_range.start_block},0)", end)
+    with building(f'cannot build documents of index "{plan.index}"'), conn.transaction():
+        _hold_file(conn, table, block_range.filenode)
+        with psycopg.RawCursor(conn).copy(f"copy ({sql}) to stdout (format binary)".encode()) as copy:
+            yield from _chunks(_rows(conn, copy, len(plan.key)), chunk_bytes)
+
+
+def _hold_file(conn: Connection, table: TableName, filenode: int | None) -> None:
+    """See to it that until the end of the transaction the table has the file that was planned."""
+    if filenode is None:
+        return
+    conn.execute(_LOCK.format(table=quote_table(table)).encode())
+    row = conn.execute(_FILE, (quote_table(table),)).fetchone()
+    if row is None or row[0] != filenode:
+        raise TableRewritten(f"the rows of {table} were moved while they were read")
+
+
+def _chunks(rows: Iterator[Built], chunk_bytes: int) -> Iterator[list[Built]]:
+    chunk: list[Built] = []
+    size = 0
+    for built in rows:
+        chunk.append(built)
+        size += len(built.body or b"") + len(built.tokens or b"")
+        if size >= chunk_bytes:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _rows(conn: Connection, copy: psycopg.Copy, key_columns: int) -> Iterator[Built]:
+    """Take rows apart: each a number of fields, and each field its length and its bytes."""
+    at = _HEADER_BYTES
+    for message in _messages(conn, copy):
+        data = bytes(message)
+        (count,) = _COUNT.unpack_from(data, at)
+        if count < 0:  # there are no more
+            continue
+        at += 2
+        fields: list[bytes] = []
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(data, at)
+            at += 4
+            fields.append(data[at : at + length])
+            at += length
+        yield Built(id_text(tuple(map(bytes.decode, fields[:key_columns]))), *fields[key_columns:])
+        at = 0
+
+
+def _messages(conn: Connection, copy: psycopg.Copy) -> Iterator[memoryview]:
+    """Give what has arrived without waiting for each: psycopg's own loop costs more than all else here."""
+    take = conn.pgconn.get_copy_data
+    while True:
+        size, message = take(1)
+        if size > 0:
+            yield message
+        elif size < 0:
+            return _finish(conn)
+        elif first := copy.read():
+            yield memoryview(first)
+        else:
+            return None
+
+
+def _finish(conn: Connection) -> None:
+    (result,) = conn.wait(generators.fetch_many(conn.pgconn))
+    if result.status != pq.ExecStatus.COMMAND_OK:
+        raise psycopg.errors.error_from_result(result)
