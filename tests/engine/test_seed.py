@@ -1,0 +1,263 @@
+"""A seed from its plan to its end: stopped and gone on with, tables rewritten, connections lost. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from faulty import FaultySpec
+from fix_postgres import Database
+from flusso.engine import filling
+from flusso.engine.events import Event, Retrying, SeedAdvanced, SeedStarted
+from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
+from flusso.schema.parse import parse_schema
+from market import create_market, market_schema
+from pipelines import assert_exact, market_spec, sqlite_sink
+from turns_here import Seed
+
+pytestmark = pytest.mark.postgres
+
+USERS = 3000
+SOME = 0.7
+ONE_BLOCK = BatchSpec(seed_range_mb=8192 / 1024 / 1024)
+
+
+@pytest.fixture(autouse=True)
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn has few of the forty ranges, so that there is something left wherever a seed is stopped."""
+    monkeypatch.setattr(filling, "_LARGEST_SHARE", 4)
+
+
+def _spec(database: Database, folder: Path, **changes: object) -> PipelineSpec:
+    """The market, in ranges of one block, into a sink that lists what is written."""
+    sink = FaultySpec(sqlite_sink(folder), str(folder))
+    return market_spec(database, sink, **({"batch": ONE_BLOCK} | changes))
+
+
+def _once(when: Callable[[SeedAdvanced], bool], do: Callable[[], object]) -> Callable[[Event], None]:
+    """A listener that does something, once, when the seed has come so far."""
+    done: list[object] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, SeedAdvanced) and not done and when(event):
+            done.append(event)
+            do()
+
+    return listen
+
+
+def _seed_some(spec: PipelineSpec) -> Seed:
+    """Seed some of it, as a process that ends then."""
+
+    def stop() -> None:
+        seed.stop()
+
+    seed = Seed(spec, _once(lambda event: event.seeding.share >= SOME, stop))
+    seed.run()
+    assert not seed.is_finished
+    return seed
+
+
+def _writes(folder: Path) -> list[str]:
+    return (folder / "writes").read_text().split()
+
+
+# Rows go to the other end of their file: what lay in blocks that are written is now in others.
+TURNED = """
+create index turned on {table} ((-id));
+cluster {table} using turned
+"""
+
+
+def _turn_round(database: Database, table: str) -> None:
+    database.execute(TURNED.format(table=table))
+
+
+def test_a_seed_that_was_stopped_goes_on_where_it_was(database: Database, tmp_path: Path) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    first = _seed_some(spec)
+    written = len(_writes(tmp_path))
+    second = Seed(spec)
+    second.run()
+    (started,) = second.of(SeedStarted)
+    assert started.seeding.place == first.of(SeedAdvanced)[-1].seeding.place
+    assert SOME <= started.seeding.share < 1
+    assert len(_writes(tmp_path)) == USERS, f"{written} of them before the stop"
+    assert second.is_finished
+    assert_exact(database, spec)
+
+
+def test_rows_moved_across_finished_blocks_while_seeding_are_not_missed(
+    database: Database, tmp_path: Path
+) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    turn_round = _once(lambda event: event.seeding.share > 0.2, lambda: _turn_round(database, "users_0"))
+    seed = Seed(spec, turn_round)
+    seed.run()
+    assert_exact(database, spec)
+    shares = [event.seeding.share for event in seed.of(SeedAdvanced)]
+    assert shares != sorted(shares), "the table that was rewritten has to begin again"
+
+
+def _vacuum_full(database: Database, table: str) -> None:
+    with database.connect() as conn:
+        conn.execute(f"vacuum full public.{table}".encode())
+
+
+@pytest.mark.parametrize("rewrite", [_turn_round, _vacuum_full], ids=["cluster", "vacuum full"])
+def test_a_table_rewritten_while_nobody_runs_begins_again_and_the_others_go_on(
+    database: Database, tmp_path: Path, rewrite: Callable[[Database, str], None]
+) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    _seed_some(spec)
+    written = len(_writes(tmp_path))
+    rewrite(database, "users_1")
+    Seed(spec).run()
+    assert_exact(database, spec)
+    again = len(_writes(tmp_path)) - written
+    assert USERS - written < again < 0.7 * USERS, "the other one, half of all, was whole"
+
+
+def test_a_changed_schema_is_seeded_from_the_start(database: Database, tmp_path: Path) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    _seed_some(spec)
+    schema = parse_schema("version: 1\ntable: users\nprimary_key: id\nfields:\n  - text: name\n", file="x")
+    changed = _spec(database, tmp_path, indexes=(IndexSpec("users", schema, spec.indexes[0].sinks),))
+    seed = Seed(changed)
+    seed.run()
+    assert seed.of(SeedStarted)[0].seeding.done == 0
+    assert seed.is_finished
+
+
+def test_a_lost_slot_seeds_from_the_start(database: Database, tmp_path: Path) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    _seed_some(spec)
+    database.execute("select pg_drop_replication_slot(%s)", spec.slot)
+    database.execute("delete from users where id = 1; update users set name = 'unseen' where id = 3")
+    seed = Seed(spec)
+    seed.run()
+    assert seed.of(SeedStarted)[0].seeding.done == 0
+    assert_exact(database, spec)
+
+
+def test_a_sink_that_is_added_while_another_is_half_full_is_seeded_from_the_start(
+    database: Database, tmp_path: Path
+) -> None:
+    create_market(database, users=USERS)
+    old = _spec(database, tmp_path / "old")
+    new = _spec(database, tmp_path / "new")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    _seed_some(old)
+    sinks = (old.indexes[0].sinks[0], _named("new", new))
+    both = _spec(database, tmp_path / "old", indexes=(IndexSpec("users", market_schema(), sinks),))
+    seed = Seed(both)
+    seed.run()
+    started = {event.sinks: event.seeding.share for event in seed.of(SeedStarted)}
+    assert started["new",] == 0
+    assert SOME <= started["local",] < 1
+    assert len(_writes(tmp_path / "old")) == USERS
+    assert_exact(database, old)
+    alone = (IndexSpec("users", market_schema(), sinks[1:]),)
+    assert_exact(database, _spec(database, tmp_path, indexes=alone))
+
+
+def _named(name: str, spec: PipelineSpec) -> FaultySpec:
+    import dataclasses
+
+    faulty = spec.indexes[0].sinks[0]
+    assert isinstance(faulty, FaultySpec)
+    return FaultySpec(dataclasses.replace(faulty.inner, name=name), faulty.folder)
+
+
+def test_a_reader_that_is_ended_in_the_middle_of_a_range_is_replaced(
+    database: Database, tmp_path: Path
+) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path, batch=BatchSpec(seed_range_mb=64))
+    killed: list[object] = []
+
+    def kill_readers() -> None:
+        found = database.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
+            "and application_name = 'flusso' and query like 'copy%'"
+        )
+        killed.extend(found)
+
+    sink = _Interrupting(spec, kill_readers, killed)
+    seed = Seed(spec)
+    with sink:
+        seed.run()
+    assert killed
+    assert seed.of(Retrying)
+    assert_exact(database, spec)
+
+
+class _Interrupting:
+    """While open, the first write of a seed that finds a reader in the middle of a COPY does something."""
+
+    def __init__(self, spec: PipelineSpec, do: Callable[[], object], done: list[object]) -> None:
+        import faulty
+
+        self._module, self._do, self._done = faulty, do, done
+        self._write = faulty.FaultySink.write
+
+    def __enter__(self) -> None:
+        write, do, done = self._write, self._do, self._done
+
+        def interrupted(sink: object, *given: object, **named: object) -> object:
+            if not done:
+                do()
+            return write(sink, *given, **named)  # type: ignore[arg-type]
+
+        self._module.FaultySink.write = interrupted  # type: ignore[method-assign,assignment]
+
+    def __exit__(self, *_: object) -> None:
+        self._module.FaultySink.write = self._write  # type: ignore[method-assign]
+
+
+def test_no_transaction_is_open_between_two_ranges(database: Database, tmp_path: Path) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    found: list[tuple[object, ...]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, SeedAdvanced):
+            found.extend(
+                database.execute(
+                    "select pid, state, query from pg_stat_activity where datname = current_database() "
+                    "and application_name = 'flusso' and (backend_xmin is not null or xact_start is not null)"
+                )
+            )
+
+    seed = Seed(spec, look)
+    seed.run()
+    assert len(seed.of(SeedAdvanced)) > 3
+    assert found == []
+
+
+def test_limits_that_are_set_for_the_role_do_not_end_a_seed(database: Database, tmp_path: Path) -> None:
+    create_market(database, users=USERS)
+    role = database.execute("select current_user")[0][0]
+    database.execute(
+        f"""
+        alter role "{role}" in database "{database.name}" set statement_timeout = '1ms';
+        alter role "{role}" in database "{database.name}" set idle_in_transaction_session_timeout = '1ms'
+        """
+    )
+    with pytest.raises(psycopg.Error):
+        database.execute("select pg_sleep(1)")
+    spec = _spec(database, tmp_path)
+    seed = Seed(spec)
+    seed.run()
+    assert seed.is_finished
+    assert not seed.of(Retrying)
+    assert len(_writes(tmp_path)) == USERS

@@ -1,0 +1,87 @@
+"""Turns without Spark: each runs in the thread that asks for it, as a task would on an executor."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from flusso.engine import work
+from flusso.engine.events import Event, SeedFinished
+from flusso.engine.provision import Prepared, prepare
+from flusso.engine.seed import Seeder
+from flusso.engine.spec import PipelineSpec
+from flusso.engine.tasks import Batches
+from flusso.engine.turns import Turns
+from flusso.postgres.connect import connect
+from flusso.postgres.version import emit_version
+from waiting import wait_until
+
+
+class TurnsHere(Turns):
+    """Runs tasks one after the other, and pickles what they give as Spark would."""
+
+    def start(self, target: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def run(self, task: Callable[[Batches], Batches], count: int) -> list[Any]:
+        numbers = pa.record_batch([list(range(count))], names=["id"])
+        return [pickle.loads(each) for batch in task(iter([numbers])) for each in batch.column(0).to_pylist()]
+
+
+class Seed:
+    """A seed in this process, by one thread: what a process keeps open is for one task at a time."""
+
+    def __init__(self, spec: PipelineSpec, tell: Callable[[Event], None] | None = None) -> None:
+        self.events: list[Event] = []
+        self._tell = tell
+        prepared = prepare(spec, self._hear, threading.Event())
+        assert prepared is not None
+        self.prepared: Prepared = prepared
+        self._clock = connect(spec.dsn)
+        self._lock = threading.Lock()
+        room = threading.Semaphore(1)
+        turns = TurnsHere(
+            None,  # type: ignore[arg-type]
+            spec.skips, spec.batch.seed_range_mb, 1, self._emit, self._hear, room, spec.patience,
+        )  # fmt: skip
+        self.seeder = Seeder(turns, replace(prepared.work, lanes=1), prepared.ledger)
+
+    def _emit(self) -> Any:
+        with self._lock:
+            return emit_version(self._clock)
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        if self._tell is not None:
+            self._tell(event)
+
+    def run(self) -> list[Event]:
+        """Seed to the end, or until someone stops it."""
+        try:
+            self.seeder.start()
+            wait_until(lambda: not self.seeder.is_running(), what="the end of the seed")
+            if self.seeder.failure is not None:
+                raise self.seeder.failure
+            return self.events
+        finally:
+            self.seeder.close(60)
+            self._clock.close()
+            work.forget()
+
+    def stop(self) -> None:
+        """Begin no more turns; for listeners."""
+        self.seeder._is_closed.set()
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def is_finished(self) -> bool:
+        return bool(self.of(SeedFinished))
