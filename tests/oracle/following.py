@@ -155,17 +155,27 @@ class Follower:
         work.forget()
         self._start()
 
-    def step(self) -> bool:
-        """Take one batch of what has arrived, if any, write it and confirm it."""
-        most = self.rng.choice((1, 4, 1000))
+    def crash_in_batch(self) -> None:
+        """Take a batch of all there is, and crash before any of it is written."""
+        self.look()
+        self._take(1000)
+        self.crash()
+
+    def _take(self, most: int) -> list[bytes]:
         end = self._stream.available(self._position, max_changes=most, max_bytes=1 << 30)
         pieces = [piece.payload for piece in self._stream.pieces(self._position, end)]
-        if end == self._position:
-            return False
         self._position = end
+        return pieces
+
+    def step(self) -> bool:
+        """Take one batch of what has arrived, if any, write it and confirm it."""
+        start = self._position
+        pieces = self._take(self.rng.choice((1, 4, 1000)))
+        if self._position == start:
+            return False
         if pieces:
             self.write(pieces)
-        self._stream.confirm(end)
+        self._stream.confirm(self._position)
         self._note_marks(pieces)
         return True
 

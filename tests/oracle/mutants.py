@@ -12,7 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flusso.capture.buffer import EncodedPiece
+from flusso.capture.slot import find_slot
 from flusso.capture.snapshot import Snapshot
+from flusso.capture.stream import CaptureStream
+from flusso.capture.transactions import Position
 from flusso.change import Change, WatchedTable
 from flusso.document import DocumentId
 from flusso.engine import tasks, work
@@ -20,6 +24,8 @@ from flusso.engine.batch import BatchRunner
 from flusso.engine.frames import CHANGES_TYPE
 from flusso.engine.outcome import Totals
 from flusso.lsn import Lsn, Version
+from flusso.postgres.connect import Connection, connect
+from waiting import wait_until
 
 Patch = Callable[[object, str, object], None]
 """Sets an attribute, as pytest's `monkeypatch.setattr` does."""
@@ -63,12 +69,29 @@ def skip_fence(patch: Patch) -> None:
 
 
 def confirm_early(patch: Patch) -> None:
-    """Let a batch be recorded and confirmed at once, and write it a while later."""
+    """Confirm what is handed on before anything of it is written."""
+    real = CaptureStream.pieces
+
+    def pieces(stream: CaptureStream, after: Position, to: Position) -> list[EncodedPiece]:
+        found = real(stream, after, to)
+        stream.confirm(to)
+        with connect(stream._spec.dsn) as conn:
+            wait_until(lambda: _confirmed(conn, stream) >= to.lsn, what="the slot to move")
+        return found
+
+    patch(CaptureStream, "pieces", pieces)
+
+
+def _confirmed(conn: Connection, stream: CaptureStream) -> Lsn:
+    return find_slot(conn, stream._spec.slot).confirmed_flush_lsn or Lsn(0)
+
+
+def confirm_batches_early(patch: Patch) -> None:
+    """Let Spark's batches be recorded and confirmed at once, and write them a while later."""
     real = BatchRunner._write
 
     def write(runner: BatchRunner, frame: Any, changes: int, end: Any) -> Totals:
-        rows = frame.collect()
-        later = frame.sparkSession.createDataFrame(rows, CHANGES_TYPE)
+        later = frame.sparkSession.createDataFrame(frame.collect(), CHANGES_TYPE)
         timer = threading.Timer(_LATER_S, real, (runner, later, changes, end))
         timer.daemon = True
         timer.start()
@@ -78,7 +101,8 @@ def confirm_early(patch: Patch) -> None:
 
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {
-    mutant.__name__: mutant for mutant in (drop_old_links, ignore_versions, skip_fence, confirm_early)
+    mutant.__name__: mutant
+    for mutant in (drop_old_links, ignore_versions, skip_fence, confirm_early, confirm_batches_early)
 }
 
 

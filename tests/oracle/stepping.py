@@ -121,13 +121,7 @@ class History:
                 self._step(rng, writers, follower)
             for writer in writers:
                 writer.finish()
-            follower.settle()
-            for writer in writers:
-                writer.finish()
-            if rng.random() < 0.5:
-                self._hold(rng.choice(writers), follower)
-            with follower.alone():
-                follower.settle()
+            self._end(rng, writers, follower)
             return self._compare(follower)
         finally:
             follower.stop()
@@ -147,8 +141,8 @@ class History:
         elif chance < 0.995:
             self._hold(rng.choice(writers), follower)
         else:
-            self.log.append("crash")
-            follower.crash()
+            self.log.append("crash with a batch in hand")
+            follower.crash_in_batch()
 
     def _hold(self, writer: Writer, follower: Follower) -> None:
         """Let a commit reach the WAL long before anybody can see it, and the follower do what it does."""
@@ -162,6 +156,16 @@ class History:
                     follower.step()
         thread.join()
         self.log.append("commits are held no more")
+
+    def _end(self, rng: random.Random, writers: list[Writer], follower: Follower) -> None:
+        """Do harm once more, after which nothing comes that could make it good by chance; then catch up."""
+        if rng.random() < 0.5:
+            self.log.append("crash with a batch in hand")
+            follower.crash_in_batch()
+        if rng.random() < 0.5:
+            self._hold(rng.choice(writers), follower)
+        with follower.alone():
+            follower.settle()
 
     def _writer(self, number: int) -> Writer:
         rng = self.world.rng(f"writer {number}")

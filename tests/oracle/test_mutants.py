@@ -22,7 +22,7 @@ _MOST = 10
 _own = contextmanager(fresh_database)
 
 
-@pytest.mark.parametrize("mutant", ["drop_old_links", "ignore_versions", "skip_fence"])
+@pytest.mark.parametrize("mutant", ["drop_old_links", "ignore_versions", "skip_fence", "confirm_early"])
 def test_a_broken_flusso_is_noticed_within_a_few_histories(
     server_of: Callable[[int], EmbeddedServer],
     tmp_path: Path,
