@@ -20,6 +20,7 @@ from flusso.engine.verify.judge import Kind
 from flusso.engine.verify.pace import Follow, Pace
 from flusso.errors import ConfigError, IndexUnready, SourceReplaced
 from flusso.lsn import Lsn
+from flusso.postgres.version import emit_version
 from flusso.schema.parse import parse_schema
 from flusso.sinks.sqlite import SqliteSpec
 from flusso.sinks.stdout import StdoutSpec
@@ -181,6 +182,32 @@ def test_a_document_that_is_written_anew_at_every_look_is_neither_right_nor_wron
     assert (one.remaining, one.changing) == (0, 1)
     assert verify(spec).agrees
     assert next(times) < 15
+
+
+def test_what_a_build_with_an_older_version_wrote_meanwhile_is_no_difference(
+    database18: Database, spec: PipelineSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task takes its version at its start, so what it writes last may be newer than what verify built."""
+    prepared = fill(spec)
+    database18.execute("update users set name = 'on its way' where id = 1")
+    with database18.connect() as conn:
+        early = emit_version(conn)
+    is_late = False
+
+    def change_then_write(self: Follow, mark: Lsn) -> Pace:
+        nonlocal is_late
+        if not is_late:
+            is_late = True
+            database18.execute("update users set name = 'newer' where id = 1")
+            with monkeypatch.context() as patch:
+                patch.setattr(work, "emit_version", lambda conn: early)
+                write_documents(prepared, "users", "1")
+        return Pace.FOLLOWED
+
+    monkeypatch.setattr(Follow, "wait", change_then_write)
+    one = verify_one(spec)
+    assert is_late
+    assert (found(one), one.changing) == ({}, 0)
 
 
 def test_suspects_are_settled_in_pieces_and_all_are_counted(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flusso.engine.verify.compare import MORE, differing_paths, is_same
-from flusso.engine.verify.judge import Difference, Kind, Look, Sight, judge, seems_right
+from flusso.engine.verify.judge import ABSENT, Difference, Kind, Sight, judge, mark_of, seems_right
 from flusso.sinks.base import Stored
-
-LOOK = Look(version=100, latest=200)
 
 
 @pytest.mark.parametrize(
@@ -83,28 +81,28 @@ def test_where_only_ids_count_another_content_is_right() -> None:
     assert not seems_right(Sight("1", b"{}", None), compares_content=False)
 
 
-def test_an_older_document_with_other_content_differs() -> None:
-    sight = Sight("1", b'{"a":1}', Stored(100, b'{"a":2}'))
-    assert judge(sight, LOOK, was_missing=False) == Difference("1", Kind.DIFFERENT, ("$.a",))
+def test_a_document_that_stays_as_it_was_differs() -> None:
+    held = Stored(100, b'{"a":2}')
+    found = judge(Sight("1", b'{"a":1}', held), mark_of(held))
+    assert found == Difference("1", Kind.DIFFERENT, ("$.a",))
+    assert judge(Sight("1", None, held), mark_of(held)) == Difference("1", Kind.EXTRA)
 
 
-def test_a_document_that_was_built_since_proves_nothing() -> None:
-    assert judge(Sight("1", b"{}", Stored(101, b'{"a":2}')), LOOK, was_missing=False) is None
-    assert judge(Sight("1", None, Stored(200, b"{}")), LOOK, was_missing=False) is None
+def test_a_document_that_was_written_since_proves_nothing() -> None:
+    held = Stored(100, b'{"a":2}')
+    assert judge(Sight("1", b"{}", held), mark_of(Stored(99, b'{"a":2}'))) is None
+    assert judge(Sight("1", b"{}", held), mark_of(Stored(100, b'{"a":3}'))) is None
+    assert judge(Sight("1", b"{}", held), ABSENT) is None
+    assert judge(Sight("1", b"{}", held), None) is None
 
 
-def test_a_version_that_nobody_can_have_been_given_does_not_excuse() -> None:
-    found = judge(Sight("1", None, Stored(201, b"{}")), LOOK, was_missing=False)
-    assert found == Difference("1", Kind.EXTRA)
-
-
-def test_a_missing_document_counts_when_it_is_missing_twice() -> None:
-    sight = Sight("1", b"{}", None)
-    assert judge(sight, LOOK, was_missing=False) is None
-    assert judge(sight, LOOK, was_missing=True) == Difference("1", Kind.MISSING)
+def test_a_missing_document_counts_when_it_was_missing_before() -> None:
+    assert judge(Sight("1", b"{}", None), None) is None
+    assert judge(Sight("1", b"{}", None), mark_of(Stored(1, b"{}"))) is None
+    assert judge(Sight("1", b"{}", None), ABSENT) == Difference("1", Kind.MISSING)
 
 
 def test_the_paths_of_a_mended_document_are_those_that_differ_from_what_would_be_held() -> None:
     sight = Sight("1", b'{"a":{},"b":1}', Stored(1, b'{"a":"{}","b":2}'), mended=b'{"a":"{}","b":1}')
-    found = judge(sight, LOOK, was_missing=False)
+    found = judge(sight, mark_of(sight.held))
     assert found == Difference("1", Kind.DIFFERENT, ("$.b",))

@@ -1,15 +1,16 @@
 """When a difference is one: a document as its row makes it beside what a sink holds. Pure.
 
-The proof needs an order. A document is built from a snapshot; then a position is emitted, and whoever follows
-is waited for until all up to there is written; only then is the sink read. Whatever the snapshot showed had
-committed before that position, so it is in the sink by now. If what the sink holds is not what was built,
-then either something was built since (its version is higher than ours, so look again) or nobody will ever
-write it: a difference. A removed document has no version to see, so that one is missing counts only when it
-is missing twice in a row.
+The proof needs an order. A sink is read, then the document is built from a snapshot, then a position is
+emitted, and whoever follows is waited for until all up to there is written; only then is the sink read
+again. If it still holds what it held at first, that was built before our snapshot; and whatever our
+snapshot showed beyond it had committed before the position, so it should have been written by now, with a
+higher version. It never will be: a difference. What was written meanwhile proves nothing and is looked at
+again. The whole argument is in docs/internals/verify.md.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -51,13 +52,14 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What is known of a look: its place among the versions."""
+class Mark:
+    """A document in a sink, known again when nobody has written it since."""
 
     version: int
-    """Emitted before the documents were built."""
-    latest: int
-    """Emitted after the sink was read: no document can have a higher one."""
+    digest: bytes
+
+
+ABSENT = Mark(-1, b"")
 
 
 def seems_right(sight: Sight, *, compares_content: bool = True) -> bool:
@@ -69,13 +71,23 @@ def seems_right(sight: Sight, *, compares_content: bool = True) -> bool:
     return sight.mended is not None and is_same(sight.mended, sight.held.body)
 
 
-def judge(sight: Sight, look: Look, *, was_missing: bool) -> Difference | None:
-    """Give the difference that a sight which does not seem right proves; None: only a later look can tell."""
-    held = sight.held
-    if held is None:
-        return Difference(sight.id, Kind.MISSING) if was_missing else None
-    if look.version < held.version <= look.latest:
+def mark_of(held: Stored | None) -> Mark:
+    """Give what there is to remember of a document until the next look."""
+    return ABSENT if held is None else Mark(held.version, hashlib.sha256(held.body).digest())
+
+
+def judge(sight: Sight, before: Mark | None) -> Difference | None:
+    """Give the difference that a sight which does not seem right proves; None: only a later look can tell.
+
+    `before` is what the sink held when it was read last, before the snapshot that this sight was built from.
+    That it held nothing counts only if that look had waited too: a removal shows no version.
+    """
+    if before is None or mark_of(sight.held) != before:
         return None
+    if sight.held is None:
+        return Difference(sight.id, Kind.MISSING)
     if sight.expected is None:
         return Difference(sight.id, Kind.EXTRA)
-    return Difference(sight.id, Kind.DIFFERENT, differing_paths(sight.mended or sight.expected, held.body))
+    return Difference(
+        sight.id, Kind.DIFFERENT, differing_paths(sight.mended or sight.expected, sight.held.body)
+    )

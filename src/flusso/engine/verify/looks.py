@@ -16,11 +16,10 @@ from flusso.capture.slot import read_slot
 from flusso.document import key_of
 from flusso.engine import work
 from flusso.engine.tasks import Batches, by_number
-from flusso.engine.verify.judge import Difference, Look, Sight, judge, seems_right
+from flusso.engine.verify.judge import Difference, Mark, Sight, judge, mark_of, seems_right
 from flusso.engine.verify.pace import Follow, Pace
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import FlussoError, IndexUnready
-from flusso.lsn import Version
 from flusso.postgres.version import emit_version
 from flusso.sinks.base import IndexState
 
@@ -195,22 +194,28 @@ def settle(task: VerifyTask, share: Share) -> SettleReport:
         absent_s=ABSENT_S,
         pace=task.pace,
     )
-    waiting = list(dict.fromkeys(share.ids))
-    missing: set[str] = set()
+    waiting: list[str] = list(dict.fromkeys(share.ids))
+    before = _marks(task, destination, waiting)
     differences: list[Difference] = []
     for _ in range(_ROUNDS):
-        undecided: list[Sight] = []
-        for sight, look in _proofs(task, destination, waiting, follow):
-            found = judge(sight, look, was_missing=sight.id in missing)
+        undecided: dict[str, Mark] = {}
+        for sight in _proofs(task, destination, waiting, follow):
+            found = judge(sight, before.get(sight.id))
             if found is None:
-                undecided.append(sight)
+                undecided[sight.id] = mark_of(sight.held)
             else:
                 differences.append(found)
-        waiting = [sight.id for sight in undecided]
-        missing = {sight.id for sight in undecided if sight.held is None}
+        waiting, before = list(undecided), undecided
         if not waiting:
             break
     return SettleReport(share.sink, tuple(differences), tuple(waiting), follow.pace)
+
+
+def _marks(task: VerifyTask, destination: Destination, ids: Sequence[str]) -> dict[str, Mark]:
+    """Read what the sink holds now; what is absent has no mark, for nobody was waited for."""
+    sink = work.sink(destination.sink)
+    chunks = (sink.read(destination.target, chunk) for chunk in _chunks(ids, task.work.chunk))
+    return {id_: mark_of(held) for found in chunks for id_, held in found.items()}
 
 
 def state_of(destination: Destination) -> IndexState:
@@ -227,25 +232,22 @@ def state_of(destination: Destination) -> IndexState:
 
 def _proofs(
     task: VerifyTask, destination: Destination, ids: Sequence[str], follow: Follow
-) -> Iterator[tuple[Sight, Look]]:
+) -> Iterator[Sight]:
     """Build, wait until all that was seen is written, read; give what is wrong then.
 
-    In portions that fit into memory, each with a version of its own.
+    In portions that fit into memory.
     """
-    primary = work.connection(task.work.dsn)
     rest = list(ids)
     while rest:
-        expected, version = _build_portion(task, rest)
+        expected = _build_portion(task, rest)
         rest = rest[len(expected) :]
-        follow.wait(emit_version(primary).lsn)
-        sights = list(_wrong_sights(task, destination, expected))
-        look = Look(version, emit_version(primary))
-        yield from ((sight, look) for sight in sights)
+        follow.wait(emit_version(work.connection(task.work.dsn)).lsn)
+        yield from _wrong_sights(task, destination, expected)
 
 
-def _build_portion(task: VerifyTask, ids: Sequence[str]) -> tuple[dict[str, bytes | None], Version]:
+def _build_portion(task: VerifyTask, ids: Sequence[str]) -> dict[str, bytes | None]:
     """Build documents until they are as many bytes as may be kept; those of the first ids."""
-    conn, version = work.reader(task.work)
+    conn, _ = work.reader(task.work)
     plan = task.work.plans[task.index]
     expected: dict[str, bytes | None] = {}
     size = 0
@@ -258,7 +260,7 @@ def _build_portion(task: VerifyTask, ids: Sequence[str]) -> tuple[dict[str, byte
         size += sum(len(body) for body in built.values() if body is not None)
         if size >= _PORTION_BYTES:
             break
-    return expected, version
+    return expected
 
 
 def _wrong_sights(
