@@ -44,7 +44,8 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     ├── SinkError                 4  the search server or the embedded store
     │   ├── SinkUnavailable       4  not reachable, overloaded, timed out                 retryable
     │   ├── SinkRefused           4  it answers, and says no
-    │   │   └── GenerationGone    4  what was written to is there no more
+    │   │   ├── GenerationGone    4  what was written to is there no more
+    │   │   └── OutputClosed      4  whoever read standard output has had enough
     │   ├── IndexUnready          4  it has no whole index of the present schema to compare
     │   └── IndexRequested        4  a command asks something of a running pipeline: begin again
     ├── DocumentMissing           1  there is no document of that id
@@ -266,6 +267,10 @@ class SinkRefused(SinkError):
 
 class IndexUnready(SinkError):
     """A sink has no whole index of the present schema: there is nothing to compare."""
+
+
+class OutputClosed(SinkRefused):
+    """Whoever read standard output has closed it."""
 
 
 class GenerationGone(SinkRefused):

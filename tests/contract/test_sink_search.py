@@ -69,3 +69,30 @@ def test_any_input_is_a_valid_query(sink: Sink, query: str) -> None:
     sink.publish(FIRST)
     sink.write(FIRST, [book("Momo", 5)], refresh=True)
     assert sink.search("books", query, 10) == []
+
+
+PLACES = [
+    ("1", {"title": "Momo", "tags": ["new", "old"], "price": 12.50, "reviews": [{"comment": "good"}]}),
+    ("2", {"title": "Momo again", "tags": "new", "price": 7, "reviews": []}),
+    ("3", {"title": "Krabat", "tags": None, "reviews": [{"comment": "bad"}, {"comment": "good"}]}),
+]
+CONDITIONS: list[tuple[str, list[tuple[str, str]], list[str]]] = [
+    ("momo", [("tags", "new")], ["1", "2"]),
+    ("momo", [("tags", "old")], ["1"]),
+    ("momo", [("price", "12.5")], ["1"]),
+    ("momo", [("price", "seven")], []),
+    ("", [("reviews.comment", "good")], ["1", "3"]),
+    ("", [("reviews.comment", "good"), ("tags", "new")], ["1"]),
+    ("", [("title", "Krabat")], ["3"]),
+    ("", [("absent.field", "x")], []),
+    ("", [], []),
+]
+
+
+def test_a_search_can_ask_for_values_of_fields_too(sink: Sink) -> None:
+    sink.publish(FIRST)
+    sink.write(FIRST, [Write(id_, 5, json.dumps(body).encode()) for id_, body in PLACES], refresh=True)
+    for query, where, expected in CONDITIONS:
+        found = sorted(hit.id for hit in sink.search("books", query, 10, where))
+        assert found == expected, (query, where)
+    assert len(sink.search("books", "", 1, [("tags", "new")])) == 1

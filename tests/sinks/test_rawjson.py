@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flusso.errors import SinkUnavailable
-from flusso.sinks.search.rawjson import elements, members
+from flusso.sinks.rawjson import elements, members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

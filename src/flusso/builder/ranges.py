@@ -17,9 +17,9 @@ from flusso.builder.extents import Extent, read_extents
 from flusso.builder.failure import building
 from flusso.builder.plan import IndexPlan
 from flusso.builder.read import Built
-from flusso.builder.statement import in_range
+from flusso.builder.statement import Statement, in_range
 from flusso.catalog import TableName
-from flusso.document import id_text
+from flusso.document import Key, id_text
 from flusso.errors import TableRewritten
 from flusso.postgres.connect import Connection
 from flusso.postgres.identifiers import quote_table
@@ -77,13 +77,29 @@ def read_range(
 
     Raises `TableRewritten` when its blocks are no longer those that were planned.
     """
-    table = block_range.partition or plan.root
-    end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
-    sql = in_range(plan.by_range, table, f"({block_range.start_block},0)", end)
+    table, sql = _placed(plan, block_range, plan.by_range)
     with building(f'cannot build documents of index "{plan.index}"'), conn.transaction():
         _hold_file(conn, table, block_range.filenode)
         with psycopg.RawCursor(conn).copy(f"copy ({sql}) to stdout (format binary)".encode()) as copy:
             yield from _chunks(_rows(conn, copy, len(plan.key)), chunk_bytes)
+
+
+def read_keys(conn: Connection, plan: IndexPlan, block_range: BlockRange) -> list[Key]:
+    """Give the keys of the rows in a range: what to build one by one when the range fails as a whole.
+
+    Raises `TableRewritten` like `read_range`.
+    """
+    table, sql = _placed(plan, block_range, plan.keys_by_range)
+    with building(f'cannot read keys of index "{plan.index}"'), conn.transaction():
+        _hold_file(conn, table, block_range.filenode)
+        return psycopg.RawCursor(conn).execute(sql.encode()).fetchall()
+
+
+def _placed(plan: IndexPlan, block_range: BlockRange, statement: Statement) -> tuple[TableName, str]:
+    """Give the table whose blocks are meant, and the statement for them."""
+    table = block_range.partition or plan.root
+    end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
+    return table, in_range(statement, table, f"({block_range.start_block},0)", end)
 
 
 def _hold_file(conn: Connection, table: TableName, filenode: int | None) -> None:

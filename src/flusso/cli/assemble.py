@@ -167,6 +167,7 @@ def _search_spec(kind: type[SearchSpec], settings: SearchServerSettings, prefix:
         number_of_shards=settings.number_of_shards,
         number_of_replicas=settings.number_of_replicas,
         refresh_interval=settings.refresh_interval,
+        refresh_pause_ms=settings.refresh_pause_ms,
         text_analysis=settings.text_analysis.value,
         auto_subfields=settings.auto_subfields,
         compress=settings.compress,

@@ -12,6 +12,7 @@ from flusso.cli import (
     check,
     demo,
     init,
+    quarantine,
     reindex,
     rollback,
     run,
@@ -43,6 +44,7 @@ app.command()(search.search)
 app.command()(reindex.reindex)
 app.command()(rollback.rollback)
 app.command()(demo.demo)
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(slot.app, name="slot")
 
 

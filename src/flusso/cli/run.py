@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -16,6 +17,7 @@ from flusso.cli.progress import show_progress
 from flusso.config.lock import SUFFIX
 from flusso.engine.events import Noticed
 from flusso.engine.pipeline import run_pipeline
+from flusso.errors import OutputClosed
 
 _SECOND_SIGNAL = 130
 
@@ -51,7 +53,9 @@ def run(
     with placed(deployment), show_progress() as tell:
         for finding in deployment.warnings:
             tell(Noticed(finding))
-        run_pipeline(spec, tell, stop)
+        # Whoever reads the lines may have enough, as `| head` does: no error, and nothing more is confirmed.
+        with contextlib.suppress(OutputClosed):
+            run_pipeline(spec, tell, stop)
 
 
 def stop_on_signal() -> threading.Event:

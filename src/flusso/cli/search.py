@@ -12,54 +12,92 @@ from rich.markup import escape
 
 from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix
-from flusso.engine.spec import PipelineSpec
+from flusso.cli.report import printable
+from flusso.cli.snippet import snippet
+from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import ConfigError
+from flusso.schema.model import Group, IndexSchema, Join
 from flusso.sinks.base import Hit, SinkSpec
 from flusso.sinks.stdout import indented
 
 
 def search(
     index: Annotated[str, typer.Argument(help="The index to search.")],
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[str, typer.Argument(help="What to look for; may be left out with --where.")] = "",
     config: Config = DEFAULT_CONFIG,
     limit: Annotated[
         int, typer.Option(min=1, max=1000, envvar="FLUSSO_LIMIT", help="How many hits at most.")
     ] = 10,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="FLUSSO_WHERE",
+            metavar="FIELD=VALUE",
+            help="Only documents with this value: of a field, or of one in a relation as orders.status.",
+        ),
+    ] = None,
     index_prefix: Prefix = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Full-text search, best hits first."""
-    sink = _sink_for(pipeline_spec(load(config, prefix=index_prefix)), index).open()
+    known = _find(pipeline_spec(load(config, prefix=index_prefix)), index)
+    conditions = [_condition(known.schema, text) for text in where or ()]
+    if not query.strip() and not conditions:
+        raise ConfigError("there is nothing to look for", hint="give words, or --where FIELD=VALUE")
+    sink = _sink_for(known).open()
     try:
-        hits = sink.search(index, query, limit)
+        hits = sink.search(index, query, limit, conditions)
     finally:
         sink.close()
     if output is Format.JSON:
-        print(json_of(hits))
+        print(json_of(hits, query))
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{len(hits)} hit(s)")
     for hit in hits:
         console.print(f"[bold]{escape(hit.id)}[/bold]  [dim]{hit.score:.2f}")
+        if found := snippet(hit.body.decode(), query):
+            console.print("  " + printable(found), markup=False, style="italic")
         console.print("  " + hit.body.decode(), markup=False)
 
 
-def json_of(hits: Sequence[Hit]) -> str:
+def json_of(hits: Sequence[Hit], query: str = "") -> str:
     """Lay hits out as JSON, each document with the digits it has."""
     found = (
-        f'{{"id":{quoted(hit.id)},"score":{hit.score!r},"document":{hit.body.decode()}}}' for hit in hits
+        f'{{"id":{quoted(hit.id)},"score":{hit.score!r},'
+        f'"snippet":{quoted(snippet(hit.body.decode(), query))},"document":{hit.body.decode()}}}'
+        for hit in hits
     )
     return indented(f"[{','.join(found)}]")
 
 
-def _sink_for(spec: PipelineSpec, index: str) -> SinkSpec:
+def _find(spec: PipelineSpec, index: str) -> IndexSpec:
     for known in spec.indexes:
         if known.name == index:
-            for sink in known.sinks:
-                if sink.capabilities.can_search:
-                    return sink
-            raise ConfigError(
-                f'index "{index}" has no sink that can search', hint="add a sqlite or opensearch sink"
-            )
+            return known
     names = ", ".join(known.name for known in spec.indexes)
     raise ConfigError(f'there is no index "{index}"', hint=f"one of: {names}")
+
+
+def _sink_for(index: IndexSpec) -> SinkSpec:
+    for sink in index.sinks:
+        if sink.capabilities.can_search:
+            return sink
+    raise ConfigError(
+        f'index "{index.name}" has no sink that can search', hint="add a sqlite or opensearch sink"
+    )
+
+
+def _condition(schema: IndexSchema, text: str) -> tuple[str, str]:
+    """Read FIELD=VALUE; the field must be one that documents have."""
+    path, sign, value = text.partition("=")
+    if not sign:
+        raise ConfigError(f'"{text}" is no condition', hint="write FIELD=VALUE, as status=paid")
+    fields = schema.fields
+    for name in path.strip().split("."):
+        found = next((item for item in fields if item.name == name), None)
+        if found is None:
+            names = ", ".join(item.name for item in fields) or "nothing below it"
+            raise ConfigError(f'"{path}" is no field of a document: there is no "{name}"', hint=names)
+        fields = found.fields if isinstance(found, Join | Group) else ()
+    return path.strip(), value

@@ -111,6 +111,7 @@ class SearchServerSettings:
     number_of_shards: int = bounded(1, 1, 1024)
     number_of_replicas: int = bounded(1, 0, 1024)
     refresh_interval: str = "10s"
+    refresh_pause_ms: int = bounded(100, -1, 3_600_000)
     text_analysis: TextAnalysis = TextAnalysis.BUILTIN
     auto_subfields: bool = True
     compress: bool = True

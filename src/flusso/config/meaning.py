@@ -53,6 +53,8 @@ MEANING: dict[str, str] = {
     "opensearch.number_of_shards": "of a new generation",
     "opensearch.number_of_replicas": "of a new generation",
     "opensearch.refresh_interval": "of a published generation",
+    "opensearch.refresh_pause_ms": "the shortest time between two refreshes that flusso asks for; "
+    "-1: it asks for none",
     "opensearch.text_analysis": "`builtin`, `icu` (needs its plugin) or `plain` (needs no module)",
     "opensearch.auto_subfields": "`.keyword`, `.text` and `.keyword_lowercase` subfields",
     "opensearch.compress": "compress requests",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,12 +24,12 @@ from flusso.engine.ledger import Ledger
 from flusso.engine.offsets import Offset, parse_offset_log
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals, settle_reports
+from flusso.engine.quarantine import Quarantine
+from flusso.engine.refresh import Refresher
 from flusso.engine.retry import collect, retrying
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import EngineError, FlussoError
 from flusso.lsn import Lsn, Version
-
-_REFRESH_AT_LEAST_EVERY_S = 1.0
 
 
 class Stopping(Exception):
@@ -42,13 +42,14 @@ class BatchRunner:
 
     spec: WorkSpec
     ledger: Ledger
-    skips: Mapping[str, bool]
+    quarantine: Quarantine
     small_changes: int
     checkpoint: Path
     emit: Callable[[], Version]
     tell: Listener
     outage: Outage
     """Of the whole live stream: a batch that cannot be written is part of it."""
+    refresher: Refresher
     reached: Position = field(default=Position(Lsn(0)))
     """The end of the last batch that was written and recorded."""
     failure: FlussoError | None = None
@@ -59,7 +60,6 @@ class BatchRunner:
     """Held while a batch is in hand; whoever holds it is between two batches."""
     _is_closed: bool = False
     _changes_before: int = 0
-    _refreshed_s: float = 0.0
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """Write one micro-batch and record its end."""
@@ -106,17 +106,17 @@ class BatchRunner:
 
     def _write(self, frame: DataFrame, changes: int, end: Offset) -> Totals:
         """Write the batch's documents, again and again while what fails may heal."""
-        refresh = self._wants_refresh(end)
-        spec = self.ledger.narrow(self.spec)
+        served = self.ledger.serving()
+        refresh = self.refresher.choose(served, is_behind=end.is_behind)
+        spec = self.ledger.narrow(replace(self.spec, quarantines=self.quarantine.holders))
 
         def attempt() -> Totals:
             parts = (self._reports(frame, changes, part, refresh) for part in self.ledger.passes(spec))
             reports = [report for part in parts for report in part]
-            return settle_reports(reports, spec, self.skips, self.emit)
+            return settle_reports(reports, spec, self.quarantine, self.emit)
 
         totals = retrying(attempt, self.outage)
-        if refresh:
-            self._refreshed_s = time.monotonic()
+        self.refresher.note(served, refresh, is_behind=end.is_behind)
         return totals
 
     def _reports(
@@ -132,13 +132,6 @@ class BatchRunner:
         for destination in refresh & written:
             work.sink(destination.sink).refresh(destination.target)
         return reports
-
-    def _wants_refresh(self, end: Offset) -> frozenset[Destination]:
-        """Ask for searchability when caught up, and now and then when not."""
-        waited_s = time.monotonic() - self._refreshed_s
-        if end.is_behind and waited_s < _REFRESH_AT_LEAST_EVERY_S:
-            return frozenset()
-        return self.ledger.serving()
 
     def _end_of(self, batch_id: int) -> Offset:
         return parse_offset_log((self.checkpoint / "offsets" / str(batch_id)).read_text())

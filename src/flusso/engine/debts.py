@@ -204,7 +204,11 @@ class Payer:
         return (extent.table, extent.filenode) in [(each.table, each.filenode) for each in extents]
 
     def _spec_of(self, entry: Entry) -> WorkSpec:
-        return replace(self.spec, destinations={entry.plan_name: (entry.destination,)})
+        return replace(
+            self.spec,
+            quarantines=self.turns.quarantine.holders,
+            destinations={entry.plan_name: (entry.destination,)},
+        )
 
 
 def _place(entry: Entry) -> tuple[str, str, int]:

@@ -24,6 +24,7 @@ from flusso.engine.lookout import Lookout
 from flusso.engine.outage import Outage
 from flusso.engine.policy import may_be_outdated
 from flusso.engine.provision import Prepared, renew
+from flusso.engine.refresh import Refresher
 from flusso.engine.retry import as_typed
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session
@@ -58,6 +59,7 @@ class Follower:
     _reached: Position = field(default=Position(Lsn(0)))
     """How far the queries that failed had come."""
     _outage: Outage = field(init=False)
+    _refresher: Refresher = field(default_factory=Refresher)
 
     def __post_init__(self) -> None:
         note = self.prepared.ledger.note_waiting
@@ -65,6 +67,12 @@ class Follower:
 
     def run(self) -> None:
         """Keep a query running until all is done or a stop is asked for; raise what does not heal."""
+        try:
+            self._run()
+        finally:
+            self._refresher.close()
+
+    def _run(self) -> None:
         self.prepared.ledger.note_waiting("", 0.0)  # of a process that ended while it waited
         while (failure := self._follow()) is not None:
             outdated = self._find_outdated(failure)
@@ -193,12 +201,13 @@ class Follower:
         return BatchRunner(
             self.prepared.work,
             self.prepared.ledger,
-            self.prepared.skips(self.spec),
+            self.prepared.quarantine,
             self.spec.batch.small_changes,
             self.session.scratch / f"checkpoint-{next(_checkpoints)}",
             self.emit,
             self.tell,
             self._outage,
+            self._refresher,
             gate=self.switcher.gate,
         )
 

@@ -7,14 +7,15 @@ compared with the database's own clock, the WAL.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flusso.debt import Scope
 from flusso.document import Refusal, Write, WriteReport
 from flusso.engine import work
 from flusso.engine.continuity import check_clock
-from flusso.engine.policy import first_failure, judge_refusals
+from flusso.engine.policy import first_failure
+from flusso.engine.quarantine import Quarantine
 from flusso.engine.work import WorkSpec
 from flusso.lsn import Version
 
@@ -38,7 +39,7 @@ class Totals:
 def settle_reports(
     reports: Sequence[WriteReport],
     spec: WorkSpec,
-    skips: Mapping[str, bool],
+    quarantine: Quarantine,
     emit: Callable[[], Version],
 ) -> Totals:
     """Act on reports; on return all they speak of is durable, quarantined by policy, or superseded."""
@@ -47,10 +48,7 @@ def settle_reports(
         raise failure
     refusals = [refusal for report in reports for refusal in report.refusals]
     refusals += _write_deferred(reports, spec)
-    stop = judge_refusals(refusals, skips)
-    if stop is not None:
-        raise stop
-    _quarantine(refusals, spec)
+    quarantine.settle(refusals, (each for found in spec.destinations.values() for each in found))
     newest = max((report.newest_conflict for report in reports), default=0)
     if newest and newest > max(report.version for report in reports):
         check_clock(newest, emit())
@@ -79,12 +77,3 @@ def _write_deferred(reports: Sequence[WriteReport], spec: WorkSpec) -> list[Refu
                 result = work.sink(destination.sink).write(destination.target, writes, refresh=True)
                 refusals += result.refusals
     return refusals
-
-
-def _quarantine(refusals: Sequence[Refusal], spec: WorkSpec) -> None:
-    by_sink: dict[str, list[Refusal]] = defaultdict(list)
-    for refusal in refusals:
-        by_sink[refusal.sink].append(refusal)
-    sinks = {d.sink.name: d.sink for ds in spec.destinations.values() for d in ds}
-    for name, refused in by_sink.items():
-        work.sink(sinks[name]).quarantine(refused)

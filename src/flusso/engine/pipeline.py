@@ -194,7 +194,7 @@ class Pipeline:
     def _make_turns(self, clock: _Clock) -> Turns:
         return Turns(
             self.session.spark,
-            self.prepared.skips(self.spec),
+            self.prepared.quarantine,
             self.spec.batch.seed_range_mb,
             self._seed_parallelism(),
             clock.emit,

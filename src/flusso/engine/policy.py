@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from flusso.document import Refusal, WriteReport
+from flusso.document import UNBUILT, Refusal, WriteReport
 from flusso.errors import (
     BuildError,
     CatalogOutdated,
@@ -104,7 +104,9 @@ def judge_refusals(refusals: Sequence[Refusal], skips: Mapping[str, bool]) -> Do
         return None
     shown = ", ".join(f"{refusal.index}/{refusal.id} ({refusal.reason})" for refusal in stopping[:_SHOWN])
     more = f" and {len(stopping) - _SHOWN} more" if len(stopping) > _SHOWN else ""
+    is_built = not stopping[0].reason.startswith(UNBUILT)
+    what = f'sink "{stopping[0].sink}" refused' if is_built else "there is no way to build"
     return DocumentRefused(
-        f'sink "{stopping[0].sink}" refused {len(stopping)} document(s): {shown}{more}',
+        f"{what} {len(stopping)} document(s): {shown}{more}",
         hint='mend the data or the schema, or set on_error = "skip" to quarantine such documents',
     )

@@ -36,6 +36,7 @@ from flusso.engine.fingerprint import Reads
 from flusso.engine.ledger import Ledger
 from flusso.engine.policy import needs_new_slot
 from flusso.engine.preflight import Examined, examine, refuse
+from flusso.engine.quarantine import Quarantine
 from flusso.engine.roster import enrol, find_retained, load_states, reads_by_plan, sinks_of
 from flusso.engine.session import is_single_host
 from flusso.engine.spec import IndexSpec, PipelineSpec
@@ -67,12 +68,9 @@ class Prepared:
     """The server that this was prepared for."""
     reads: tuple[Reads, ...]
     """What each index reads, for whoever watches the catalog."""
+    quarantine: Quarantine
     retained: tuple[IndexSpec, ...] = ()
     """Schemas that are declared no more and by which a generation may still be written."""
-
-    def skips(self, spec: PipelineSpec) -> Mapping[str, bool]:
-        """Say which plans quarantine refused documents instead of stopping."""
-        return {**spec.skips, **{each.name: each.skips_refused for each in self.retained}}
 
 
 def prepare(
@@ -119,8 +117,10 @@ def prepare(
     for index in spec.indexes:
         every = {sink.name for sink in index.sinks}
         ledger.skip_seed(index.name, every if spec.skips_seed else index.not_backfilled)
-    made = _work_spec(spec, plans, watched, ledger)
-    return Prepared(made, ledger, target, watched, now.lineage, reads, retained)
+    quarantine = Quarantine({**spec.skips, **{each.name: each.skips_refused for each in retained}})
+    quarantine.look(entry.destination for entry in ledger.entries)
+    made = replace(_work_spec(spec, plans, watched, ledger), quarantines=quarantine.holders)
+    return Prepared(made, ledger, target, watched, now.lineage, reads, quarantine, retained)
 
 
 def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threading.Event) -> Prepared | None:

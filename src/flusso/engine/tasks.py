@@ -17,8 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from flusso.builder.ranges import BlockRange, read_range
-from flusso.builder.read import read_documents
+from flusso.builder.isolate import read_isolated
+from flusso.builder.plan import IndexPlan
+from flusso.builder.ranges import BlockRange, read_keys, read_range
 from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire
 from flusso.change import Change
@@ -28,7 +29,8 @@ from flusso.engine import work
 from flusso.engine.frames import ID_SCHEMA, REPORT_SCHEMA, changes_batch
 from flusso.engine.work import WorkSpec
 from flusso.engine.writer import Writer
-from flusso.errors import FlussoError, TableRewritten, from_text, to_line
+from flusso.errors import FlussoError, RowUnfit, TableRewritten, from_text, to_line
+from flusso.postgres.connect import Connection
 
 _FAILURE = "\x00"
 """In place of an index name: the key then holds an error's line."""
@@ -182,8 +184,12 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[W
     writer = Writer(spec, version)
 
     def put(index: str, keys: Sequence[Key]) -> None:
-        built = read_documents(conn, spec.plans[index], keys)
-        writer.put(index, [each for each in built if each.body is None] if only_gone else built)
+        built, unfit = read_isolated(conn, spec.plans[index], keys)
+        if only_gone:
+            writer.put(index, [each for each in built if each.body is None])
+        else:
+            writer.put(index, built)
+            writer.refuse(index, unfit)
 
     waiting: dict[str, list[Key]] = {first.index: [first.key]}
     for document in ids:
@@ -207,8 +213,7 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> 
         writer = Writer(spec, version)
         try:
             for block_range in turn:
-                for built in read_range(conn, spec.plans[block_range.index], block_range):
-                    writer.put(block_range.index, built)
+                _put_range(conn, spec.plans[block_range.index], writer, block_range)
                 done += 1
                 if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
                     break
@@ -218,6 +223,20 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> 
     except FlussoError as error:
         work.forget()
         return TurnReport(0, (WriteReport(turn[0].index, failure=error),))
+
+
+def _put_range(conn: Connection, plan: IndexPlan, writer: Writer, block_range: BlockRange) -> None:
+    """Write the documents of a range; where one cannot be built, all of them once more, by their keys."""
+    index = block_range.index
+    try:
+        for built in read_range(conn, plan, block_range):
+            writer.put(index, built)
+    except RowUnfit:
+        keys = read_keys(conn, plan, block_range)
+        for at in range(0, len(keys), writer.spec.chunk):
+            built, unfit = read_isolated(conn, plan, keys[at : at + writer.spec.chunk])
+            writer.put(index, built)
+            writer.refuse(index, unfit)
 
 
 def _changes_of(batches: Batches) -> list[Change]:

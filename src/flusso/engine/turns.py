@@ -7,7 +7,7 @@ nothing, so the room is smaller than the number of slots: one is always free for
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +21,7 @@ from flusso.engine.frames import REPORT_TYPE
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
+from flusso.engine.quarantine import Quarantine
 from flusso.engine.retry import collect
 from flusso.engine.session import SEED_POOL
 from flusso.engine.tasks import Batches
@@ -33,7 +34,7 @@ class Turns:
     """Where turns run, and what they have in common. Used from any thread."""
 
     spark: SparkSession
-    skips: Mapping[str, bool]
+    quarantine: Quarantine
     range_mb: float
     parallelism: int
     """How many slots one of them may have at a time."""
@@ -78,4 +79,4 @@ class Turns:
 
     def settle(self, reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
         """Act on reports; on return all they speak of is durable, quarantined by policy, or superseded."""
-        return settle_reports(reports, spec, self.skips, self.emit)
+        return settle_reports(reports, spec, self.quarantine, self.emit)

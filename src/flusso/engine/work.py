@@ -53,6 +53,8 @@ class WorkSpec:
     """Requests to sinks that one task has under way at a time; one where a file has a single writer."""
     refreshes: frozenset[Destination] = field(default=frozenset())
     """Where writes must be searchable when the task ends."""
+    quarantines: frozenset[tuple[str, str]] = field(default=frozenset())
+    """Sinks and indexes with refused documents: what is written there may be one that is good now."""
 
 
 _connections: dict[Dsn, Connection] = {}

@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from flusso.builder.isolate import Unfit
 from flusso.builder.read import Built
 from flusso.document import Write, WriteReport, WriteResult
 from flusso.engine import work
 from flusso.engine.policy import worst
+from flusso.engine.quarantine import refuse
 from flusso.engine.work import WorkSpec
 from flusso.errors import FlussoError
 from flusso.lsn import Version
+from flusso.sinks.base import Sink
 
 _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="flusso-write")
 
@@ -44,6 +47,14 @@ class Writer:
         if self._held is not None:
             self._send()
         self._held = (index, writes)
+
+    def refuse(self, index: str, unfit: Sequence[Unfit]) -> None:
+        """Take note of documents that cannot be built."""
+        self._count(index, [])
+        for destination in self.spec.destinations[index] if unfit else ():
+            report = self._reports[index]
+            refusals = tuple(refuse(destination, unfit, self.version))
+            self._reports[index] = replace(report, refusals=report.refusals + refusals)
 
     def finish(self) -> list[WriteReport]:
         """Wait for all that is under way."""
@@ -106,10 +117,21 @@ def _write(spec: WorkSpec, index: str, writes: Sequence[Write]) -> list[WriteRes
             continue
         try:
             sink, is_fresh = work.sink(destination.sink), destination in spec.refreshes
-            results.append(sink.write(destination.target, writes, refresh=is_fresh))
+            result = sink.write(destination.target, writes, refresh=is_fresh)
+            if (destination.sink.name, destination.target.index) in spec.quarantines:
+                _release(sink, destination.target.index, writes, result)
+            results.append(result)
         except FlussoError as error:
             failures.append(error)
     failure = worst(failures)
     if failure is not None:
         raise failure
     return results
+
+
+def _release(sink: Sink, index: str, writes: Sequence[Write], result: WriteResult) -> None:
+    """Let those out of the quarantine that the sink has taken now."""
+    refused = {refusal.id for refusal in result.refusals}
+    taken = [write for write in writes if write.id not in refused]
+    if taken:
+        sink.release(index, [write.id for write in taken], taken[0].version)

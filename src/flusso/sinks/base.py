@@ -12,8 +12,21 @@ A document comes back as the bytes that were written, except that a sink may wri
 tokens of its JSON as a space.
 
 Errors: a sink raises `SinkUnavailable` when trying again may help (and has already retried what is
-cheap to retry), `SinkRefused` when the whole request is wrong, and reports a document that it will
-never take as a `Refusal` in the result. Nothing else leaves it.
+cheap to retry, and told in `backed_off_s` how long it waited), `SinkRefused` when the whole request is wrong,
+and reports a document that it will never take as a `Refusal` in the result. Nothing else leaves it. The text
+of an error and of a reason never shows a value of a document.
+
+A run uses it like this. The driver opens it, reads the states, and calls `ensure` for each generation that is
+written. From then on executors `write`, each with a sink of its own, to any generation, in any order and
+several at once. After each batch that all sinks have taken, the driver saves the states, and only then
+confirms the position: so what `write` and `save_state` have returned from must survive a power cut. It keeps
+refused documents with `quarantine`; whoever writes a better version of one calls `release`. When a generation
+is whole the driver lets readers see it with `publish`, and drops older ones. A process may end at any point
+of this: what is half done is done again.
+
+A sink that cannot do a part of it says so in `Capabilities`, and need not make more of those methods than a
+result that says nothing: `stdout.py` is the smallest, `sqlite/` has everything in one file, `search/` speaks
+to a server.
 """
 
 from __future__ import annotations
@@ -44,6 +57,9 @@ class Capabilities:
     """Finds documents by the tokens that they were written with."""
     keeps_bytes: bool = True
     """Whether a document comes back as it was written; not where something changes it on its way in."""
+    refresh_pause_s: float | None = 0.0
+    """How long to leave between two refreshes of a generation: 0 where they cost nothing; None: ask for none,
+    it becomes searchable by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +295,15 @@ class Sink(Protocol):
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """List what is in quarantine for an index."""
 
-    def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
+    def search(
+        self, index: str, query: str, limit: int, where: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[Hit]:
         """Full-text search over the published generation, best first; nothing when none is published.
 
-        Any text is a valid query: it asks for all its words, whatever their case and accents.
+        Any text is a valid query: it asks for all its words, whatever their case and, where the server has
+        the module for it, their accents. `where` has paths of fields, `orders.status`, each with a value that
+        the document must have there, in an array or a related row too. A query without words finds nothing,
+        with a `where` all that fulfils it.
         """
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from json.encoder import encode_basestring_ascii as quoted
 from typing import BinaryIO
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.errors import OutputClosed, SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Request, Sink, States, Stored
 from flusso.sinks.tokens import tokens
@@ -64,7 +64,7 @@ class StdoutSink:
             self._out.flush()
         except (BrokenPipeError, ValueError) as error:
             _silence(self._out)
-            raise SinkRefused("stdout is closed") from error
+            raise OutputClosed("stdout is closed") from error
         except OSError as error:
             raise SinkUnavailable(f"stdout cannot be written: {error.strerror}") from error
         removed = sum(write.body is None for write in writes)
@@ -144,7 +144,9 @@ class StdoutSink:
         """Nothing is kept."""
         return ()
 
-    def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
+    def search(
+        self, index: str, query: str, limit: int, where: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[Hit]:
         """Refuse: there is nothing to search."""
         raise SinkRefused(
             f'sink "{self._spec.name}" prints and keeps nothing', hint="search a sink that keeps documents"

@@ -27,6 +27,7 @@ from flusso.engine.events import Listener, Repaired, VerifyAdvanced, VerifySettl
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import settle_reports
 from flusso.engine.policy import Patience, first_failure
+from flusso.engine.quarantine import Quarantine
 from flusso.engine.retry import retrying
 from flusso.engine.tasks import Batches
 from flusso.engine.verify.facts import Tally
@@ -210,14 +211,16 @@ class IndexVerifier:
     def _repair(self, sink: str, differences: Sequence[Difference]) -> dict[str, Difference]:
         """Write what differs anew, remove what has no row, and look again; give what differs still."""
         index, destination = self.task.index, self.task.destination(sink)
-        spec = replace(self.task.work, destinations={index: (destination,)})
+        quarantine = Quarantine(self.skips)
+        quarantine.look([destination])
+        spec = replace(self.task.work, destinations={index: (destination,)}, quarantines=quarantine.holders)
         columns = len(spec.plans[index].key)
         ids = [one.id for one in differences]
         written = removed = 0
         for some in _groups(_shares([(sink, ids)]), self.parallelism):
             keys = [[DocumentId(index, key_of(id_, columns)) for id_ in share.ids] for share in some]
             reports = self._run(tasks.write_held(spec, keys, only_gone=False), len(keys))
-            totals = settle_reports(reports, spec, self.skips, self._emit)
+            totals = settle_reports(reports, spec, quarantine, self._emit)
             written, removed = written + totals.written, removed + totals.removed
         work.sink(destination.sink).refresh(destination.target)
         self.tell(Repaired(index, sink, written, removed))

@@ -47,6 +47,7 @@ class SearchSpec:
     number_of_shards: int = 1
     number_of_replicas: int = 1
     refresh_interval: str = "10s"
+    refresh_pause_ms: int = 100
     text_analysis: str = "builtin"
     auto_subfields: bool = True
     compress: bool = True
@@ -64,7 +65,8 @@ class SearchSpec:
     @property
     def capabilities(self) -> Capabilities:
         """Everything, from anywhere; an ingest pipeline makes other documents of those it is given."""
-        return Capabilities(keeps_bytes=self.pipeline is None)
+        pause_s = None if self.refresh_pause_ms < 0 else self.refresh_pause_ms / 1000
+        return Capabilities(keeps_bytes=self.pipeline is None, refresh_pause_s=pause_s)
 
     @property
     def shape(self) -> Mapping[str, Json]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flusso.sinks.search.rawjson import elements, members
+from flusso.sinks.rawjson import elements, members
 from flusso.sinks.tokens import tokens
 
 MAX_DEPTH = 1000

@@ -16,6 +16,7 @@ from flusso.document import Refusal, Write, WriteResult
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, Request, States, Stored
+from flusso.sinks.rawjson import elements, members
 from flusso.sinks.search import quarantine
 from flusso.sinks.search.delivery import deliver
 from flusso.sinks.search.generations import (
@@ -30,7 +31,6 @@ from flusso.sinks.search.mend import Fields, mend, opaque_fields
 from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
-from flusso.sinks.search.rawjson import elements, members
 from flusso.sinks.search.references import (
     ensure_references,
     find_due,
@@ -226,19 +226,23 @@ class SearchSink:
         hits = self._all_of(self._names.quarantine, {"query": {"term": {"index": index}}})
         return sorted((quarantine.entry_of(hit["_source"]) for hit in hits), key=lambda refusal: refusal.id)
 
-    def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
+    def search(
+        self, index: str, query: str, limit: int, where: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[Hit]:
         """Find documents that have all the words, best first."""
         alias = self._names.readers(index)
         answer = self._server.request("GET", f"/{alias}/_mapping", allow=(404,))
-        if answer.status == 404 or not query.strip():
+        if answer.status == 404 or not (query.strip() or where):
             return []
         mappings = next(iter(answer.json.values()))["mappings"]
-        text = self._server.request("POST", f"/{alias}/_search", search_body(mappings, query, limit)).text
+        text = self._server.request(
+            "POST", f"/{alias}/_search", search_body(mappings, query, limit, where)
+        ).text
         hits: list[Hit] = []
         for start in elements(text, members(text, members(text)["hits"][0])["hits"][0]):
             places = members(text, start)
-            body = _cut(text, places["_source"]).encode()
-            hits.append(Hit(_value(text, places["_id"]), float(_value(text, places["_score"]) or 0), body))
+            found = _cut(text, places["_source"]).encode()
+            hits.append(Hit(_value(text, places["_id"]), float(_value(text, places["_score"]) or 0), found))
         return hits
 
     def close(self) -> None:

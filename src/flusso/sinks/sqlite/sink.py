@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from flusso.document import Refusal, Write, WriteResult
@@ -30,6 +31,7 @@ from flusso.sinks.sqlite.references import (
     write_tokens,
 )
 from flusso.sinks.state import request_key, state_key, state_to_json, states_of
+from flusso.sinks.where import has_value
 
 _BUSY_TIMEOUT_S = 30.0
 _PAGE = 5000
@@ -300,25 +302,21 @@ class SqliteSink:
             )
             return [Refusal(*row) for row in rows]
 
-    def search(self, index: str, query: str, limit: int) -> Sequence[Hit]:
+    def search(
+        self, index: str, query: str, limit: int, where: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[Hit]:
         """Find documents that have all the words, best first."""
         words = match_expression(query)
-        if not words:
+        if not words and not where:
             return []
         with translated(self._path):
             found = self._conn.execute("select target from published where name = ?", (index,)).fetchone()
             if found is None:
                 return []
-            rows = self._conn.execute(
-                "select documents.id, -search.rank, cast(documents.body as blob)"
-                f" from search_{found[0]} as search"
-                " join documents on documents.seq = search.rowid"
-                f" where search_{found[0]} match ?"
-                " order by search.rank"
-                " limit ?",
-                (words, limit),
-            )
-            return [Hit(id_, score, body) for id_, score, body in rows]
+            rows = self._conn.execute(*(_matching(found[0], words) if words else _all_of(found[0])))
+            hits = (Hit(id_, score, body) for id_, score, body in rows)
+            fit = (hit for hit in hits if all(has_value(hit.body.decode(), *each) for each in where))
+            return list(islice(fit, limit))
 
     def close(self) -> None:
         """Close the file."""
@@ -345,3 +343,21 @@ class SqliteSink:
             (number, json.dumps(ids)),
         )
         return {id_: _Row(seq, version, bool(is_live)) for id_, seq, version, is_live in rows}
+
+
+def _matching(target: int, words: str) -> tuple[str, tuple[object, ...]]:
+    return (
+        "select documents.id, -search.rank, cast(documents.body as blob)"
+        f" from search_{target} as search"
+        " join documents on documents.seq = search.rowid"
+        f" where search_{target} match ?"
+        " order by search.rank",
+        (words,),
+    )
+
+
+def _all_of(target: int) -> tuple[str, tuple[object, ...]]:
+    return (
+        "select id, 0.0, cast(body as blob) from documents where target = ? and body is not null order by id",
+        (target,),
+    )
