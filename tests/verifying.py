@@ -22,6 +22,7 @@ from flusso.engine.verify.run import Place, verify_all
 from flusso.lsn import Version
 from flusso.postgres.version import emit_version
 from flusso.seeding import Seeding
+from pipelines import publish_seeded
 
 
 def run_here(task: Callable[[Any], Any], count: int) -> list[Any]:
@@ -45,7 +46,7 @@ def fill(spec: PipelineSpec) -> Prepared:
         totals = settle_reports(report.reports, prepared.work, {}, lambda: Version(0))
         entries = prepared.ledger.of(index)
         prepared.ledger.advance_seed(entries, Seeding(), totals.highest_version)
-        prepared.ledger.finish_seed(entries)
+    publish_seeded(prepared.ledger, *{entry.state.index for entry in prepared.ledger.entries})
     return prepared
 
 
