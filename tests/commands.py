@@ -30,6 +30,7 @@ class Deployment:
         sink: str | None = None,
         schemas: Mapping[str, str] | None = None,
         command: Sequence[str] = FLUSSO,
+        source: str = "",
         extra: str = "",
     ) -> None:
         self.folder = folder
@@ -42,7 +43,9 @@ class Deployment:
         for name, text in (schemas or {"users": SCHEMA}).items():
             (folder / f"{name}.schema.yml").write_text(text)
             indexes += f'[[index]]\nname = "{name}"\nschema = "{name}.schema.yml"\n'
-        (folder / "flusso.toml").write_text(f'[source]\ntype = "postgres"\n{sink}\n{indexes}{extra}')
+        (folder / "flusso.toml").write_text(
+            f'[source]\ntype = "postgres"\n{source}\n{sink}\n{indexes}{extra}'
+        )
 
     def call(self, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""

@@ -77,6 +77,8 @@ class Code(StrEnum):
     MISSING_INDEX = "missing-index"
     FAN_OUT = "fan-out"
     BLIND_RELATION = "blind-relation"
+    KEPT_BY_REFERENCES = "kept-by-references"
+    MANY_REFERENCES = "many-references"
     MANAGED_IDENTITY = "managed-identity"
     MISSING_PRIVILEGE = "missing-privilege"
     ROW_SECURITY = "row-security"
@@ -113,12 +115,15 @@ class Code(StrEnum):
 _SEVERITIES = dict.fromkeys(
     (
         *(Code.UNPROVEN_FILTER, Code.AMBIGUOUS_KEY, Code.NULLABLE_REQUIRED, Code.OTHER_LABELS),
-        *(Code.MISSING_INDEX, Code.FAN_OUT, Code.BLIND_RELATION, Code.NEW_PARTITIONS),
+        *(Code.MISSING_INDEX, Code.FAN_OUT, Code.BLIND_RELATION, Code.MANY_REFERENCES),
+        Code.NEW_PARTITIONS,
         *(Code.NO_FREE_SLOT, Code.NO_FREE_SENDER, Code.NO_EFFECT),
         *(Code.SMALL_WAL, Code.SENDER_TIMEOUT, Code.IDLE_SLOT_TIMEOUT, Code.HOT_STANDBY_FEEDBACK),
     ),
     Severity.WARNING,
-) | dict.fromkeys((Code.MANAGED_IDENTITY, Code.UNNEEDED_TABLE, Code.UNBOUNDED_WAL), Severity.NOTE)
+) | dict.fromkeys(
+    (Code.MANAGED_IDENTITY, Code.KEPT_BY_REFERENCES, Code.UNNEEDED_TABLE, Code.UNBOUNDED_WAL), Severity.NOTE
+)
 """Of those that are not errors."""
 
 

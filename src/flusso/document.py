@@ -93,7 +93,8 @@ class Write:
     version: int
     body: bytes | None
     tokens: bytes | None = None
-    """What to find it by when a row that it contains goes, as a JSON array of texts; None for nothing."""
+    """What to find it by when a row that it contains goes, as a JSON array of texts; None when that is not
+    known: then it is found as before."""
 
 
 UNBUILT = "cannot be built"

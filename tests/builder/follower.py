@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import psycopg
 
 from fix_postgres import Database
-from flusso.builder.plan import IndexPlan, compile_index, watched_tables
+from flusso.builder.plan import IndexPlan, compile_index, compile_referring, watched_tables
 from flusso.builder.ranges import plan_ranges, read_range
 from flusso.builder.read import Built, read_documents
-from flusso.builder.references import find_references, tokens_of
+from flusso.builder.references import tokens_of
 from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire
 from flusso.capture.coverage import ensure_coverage
@@ -47,14 +47,8 @@ class Follower:
         tables = {table for schema in parsed.values() for table in tables_of(schema)}
         with database.connect() as conn:
             catalog = read_catalog(conn, tables)
-            self.plans = [compile_index(name, schema, catalog) for name, schema in parsed.items()]
-            if keeps_references:
-                self.plans = [
-                    compile_index(
-                        plan.index, parsed[plan.index], catalog, find_references(plan.paths, catalog)
-                    )
-                    for plan in self.plans
-                ]
+            compile_ = compile_referring if keeps_references else compile_index
+            self.plans = [compile_(name, schema, catalog) for name, schema in parsed.items()]
             required = [WatchedTable(table, ()) for table in sorted(tables)]
             ensure_coverage(conn, "flusso", [*required, _MARK], manage=True)
             slot = f"slot_{database.name}"
@@ -95,7 +89,7 @@ class Follower:
         touched: dict[str, dict[Key, None]] = {plan.index: {} for plan in self.plans}
         for document in resolve(self.conn, self.plans, changes, self.watched):
             touched[document.index][document.key] = None
-        for index, id_ in self._referring(changes):
+        for index, id_ in self.referring(changes, self.tokens):
             touched[index][key_of(id_, len(self._plan(index).key))] = None
         truncated = {index for index, _, _ in find_owed(self.plans, changes)}
         for plan in self.plans:
@@ -108,10 +102,12 @@ class Follower:
     def _plan(self, index: str) -> IndexPlan:
         return next(plan for plan in self.plans if plan.index == index)
 
-    def _referring(self, changes: list[Change]) -> list[tuple[str, str]]:
+    def referring(
+        self, changes: list[Change], held: Mapping[tuple[str, str], frozenset[str]]
+    ) -> list[tuple[str, str]]:
         """Look up what was built from the rows of blind changes."""
         wanted = {plan.index: set(tokens_of(plan.references, changes, self.watched)) for plan in self.plans}
-        return [place for place, held in self.tokens.items() if not held.isdisjoint(wanted[place[0]])]
+        return [place for place, tokens in held.items() if not tokens.isdisjoint(wanted[place[0]])]
 
     def _refer(self, plan: IndexPlan, built: Built) -> None:
         if built.tokens is None:

@@ -2,7 +2,8 @@
 
 One test for each cell of the matrix: the change is made in Postgres, read from a real slot and resolved. All
 documents that a SELECT gives otherwise than before must be among those found, and those found must be the
-ones that the cell names.
+ones that the cell names. All of it twice: with the identities that the worlds set, and with the default one
+on every table, where documents are found by the references that they keep.
 """
 
 from __future__ import annotations
@@ -28,6 +29,19 @@ CELLS = [
     for number, world in enumerate(WORLDS)
     for place, cell in enumerate(world.cells)
 ]
+
+
+AS_IT_COMES = """
+do $$
+declare t regclass;
+begin
+  for t in select c.oid from pg_class as c join pg_index as i on i.indrelid = c.oid and i.indisprimary
+           where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace
+  loop
+    execute format('alter table %s replica identity default', t);
+  end loop;
+end $$
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +70,7 @@ class Scene:
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
         self._first: Documents | None = None
+        self._tokens: dict[tuple[str, str], frozenset[str]] = {}
         self._rounds: dict[int, dict[int, Outcome]] = {}
 
     def outcome(self, number: int, place: int) -> Outcome:
@@ -70,12 +85,14 @@ class Scene:
         if self._first is None:
             follower.read(*resets.values())
             self._first = follower.seed()
+            self._tokens = dict(follower.tokens)
         transactions = [named(sql, number) for number, world in worlds for sql in world.cells[place].sql]
         reset = "; ".join(resets[number] for number, _ in worlds)
         changes = follower.read(*transactions, after=reset)
         after = follower.seed({named(name, number) for number, world in worlds for name in world.schemas})
         found = resolve(follower.conn, follower.plans, changes, follower.watched)
         touched = {(document.index, id_text(document.key)) for document in found}
+        touched |= set(follower.referring(changes, self._tokens))
         owed = {index: scope for index, scope, _ in find_owed(follower.plans, changes)}
         return {number: self._outcome(number, after, touched, owed) for number, _ in worlds}
 
@@ -92,16 +109,19 @@ class Scene:
         )
 
 
-@pytest.fixture(scope="module")
-def scene(server_of: Callable[[int], EmbeddedServer]) -> Iterator[Scene]:
+@pytest.fixture(scope="module", params=["declared", "default"])
+def scene(request: pytest.FixtureRequest, server_of: Callable[[int], EmbeddedServer]) -> Iterator[Scene]:
+    is_default = request.param == "default"
     for database in fresh_database(server_of(18)):
         database.execute("\n".join(named(world.tables, n) for n, world in enumerate(WORLDS)))
+        if is_default:
+            database.execute(AS_IT_COMES)
         schemas = {
             named(name, n): named(schema, n)
             for n, world in enumerate(WORLDS)
             for name, schema in world.schemas.items()
         }
-        with following(database, schemas) as follower:
+        with following(database, schemas, keeps_references=is_default) as follower:
             yield Scene(follower)
 
 

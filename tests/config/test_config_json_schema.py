@@ -67,11 +67,6 @@ def test_what_the_loader_refuses_is_not_valid(case: str) -> None:
     assert not VALIDATOR.is_valid(tomllib.loads(test_load.CASES[case][0]))
 
 
-@pytest.mark.parametrize("case", test_load.LATER)
-def test_what_is_not_supported_yet_is_not_valid(case: str) -> None:
-    assert not VALIDATOR.is_valid(tomllib.loads(test_load.LATER[case][0]))
-
-
 def test_every_key_has_a_meaning_and_every_meaning_a_key() -> None:
     named = {f"{ALIKE.get(section, section)}.{key}".lstrip(".") for section, key in _keys()}
     tables = {"source", "spark", "batch", "sinks", "index", *(f"{kind}.type" for kind in SINKS)}

@@ -41,7 +41,7 @@ def test_a_small_file_has_all_its_defaults(tmp_path: Path) -> None:
     assert (found.prefix, found.spark, found.batch) == ("", SparkSettings(), BatchSettings())
     assert (found.source.slot, found.source.publication) == ("flusso", "flusso")
     assert found.source.manage_publication
-    assert found.source.replica_identity is ReplicaIdentity.CHECK
+    assert found.source.replica_identity is ReplicaIdentity.AUTO
     assert found.source.max_connections == 10
     assert found.sinks == (StdoutSettings("stdout"),)
 
@@ -233,24 +233,11 @@ CASES = {
     ),
 }  # fmt: skip
 
-LATER = {
-    "auto": (
-        SOURCE + 'replica_identity = "auto"\n' + INDEX,
-        '4:20: source.replica_identity: "auto" is not supported yet',
-    ),
-}
-
 
 @pytest.mark.parametrize("case", CASES)
 def test_is_refused(tmp_path: Path, case: str) -> None:
     toml, expected = CASES[case]
     assert problems(tmp_path, toml) == [f"flusso.toml:{line}" for line in expected]
-
-
-@pytest.mark.parametrize("case", LATER)
-def test_is_not_supported_yet(tmp_path: Path, case: str) -> None:
-    toml, expected = LATER[case]
-    assert problems(tmp_path, toml) == [f"flusso.toml:{expected}"]
 
 
 def test_problems_of_the_toml_and_of_all_schema_files_come_together(tmp_path: Path) -> None:

@@ -79,9 +79,9 @@ def test_a_name_beside_another_name_is_said_to_have_no_effect(tmp_path: Path) ->
     assert [warning.code for warning in found.warnings] == [Code.NO_EFFECT]
 
 
-def test_not_managing_identities_is_reporting_them(tmp_path: Path) -> None:
+def test_not_managing_identities_leaves_them_as_they_are(tmp_path: Path) -> None:
     found = source(tmp_path, 'connection_url = "host=h"\nmanage_replica_identity = false')
-    assert found.source.replica_identity is ReplicaIdentity.CHECK
+    assert found.source.replica_identity is ReplicaIdentity.AUTO
 
 
 def test_managing_identities_means_the_same_here(tmp_path: Path) -> None:

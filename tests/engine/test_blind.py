@@ -77,7 +77,7 @@ def test_check_run_and_status_name_the_same_blind_relations(database: Database, 
         assert told == [blind.finding()]
         assert look_for_blind(conn, replace(spec, reports_blind=False)) == ()
         assert look_for_blind(conn, replace(spec, manages_identity=True)) == ()
-    deployment = Deployment(tmp_path, database)
+    deployment = Deployment(tmp_path, database, source='replica_identity = "check"')
     status = json.loads(deployment.call("status", "--format", "json").stdout)
     assert [one["effect"] for one in status["blind"]] == [blind.effect]
     printed = deployment.call("status").stdout

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from fix_postgres import Database
-from flusso.builder.plan import IndexPlan, compile_index, watched_tables
+from flusso.builder.plan import IndexPlan, compile_index, compile_referring, watched_tables
 from flusso.builder.ranges import plan_ranges
 from flusso.capture import wire
 from flusso.capture.coverage import ensure_coverage
@@ -68,16 +68,22 @@ class LateSpec:
         return self.inner.shape
 
     def open(self) -> Sink:
-        return _LateSink()  # type: ignore[return-value]
+        return _LateSink(self.inner.open())  # type: ignore[return-value]
 
 
+@dataclass(frozen=True, slots=True)
 class _LateSink:
+    inner: Sink
+
+    def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
+        return self.inner.find_references(target, tokens)
+
     def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
         _LATE.append((target, writes))
         return WriteResult()
 
     def close(self) -> None:
-        """Nothing is open."""
+        self.inner.close()
 
 
 @dataclass(slots=True)
@@ -105,14 +111,16 @@ class Follower:
         self.database.execute("create table oracle_mark (id int primary key)")
         with self.database.connect() as conn:
             catalog = read_catalog(conn, tables)
-            self._plans = {name: compile_index(name, each, catalog) for name, each in schemas.items()}
+            compile_ = compile_referring if self.world.identity == "default" else compile_index
+            self._plans = {name: compile_(name, each, catalog) for name, each in schemas.items()}
             required = [WatchedTable(table, ()) for table in sorted(tables)]
             ensure_coverage(conn, "flusso", [*required, MARK], manage=True)
             ensure_slot(conn, self.slot)
             await_settled(conn, 60)
         sink = self._sink.open()
         for name, schema in schemas.items():
-            self._targets[name] = IndexTarget(name, "digest", 1)
+            keeps = bool(self._plans[name].references)
+            self._targets[name] = IndexTarget(name, "digest", 1, keeps_references=keeps)
             sink.ensure(self._targets[name], schema)
         sink.close()
         self._watched = watched_tables(list(self._plans.values()))

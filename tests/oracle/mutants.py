@@ -58,6 +58,11 @@ def _without(change: Change, kept: dict[Any, int]) -> Change:
     return replace(change, old=tuple(value if n < count else None for n, value in enumerate(change.old)))
 
 
+def lose_references(patch: Patch) -> None:
+    """Look nothing up: what a blind change leaves is not rebuilt."""
+    patch(tasks, "find_referring", lambda spec, changes: iter(()))
+
+
 def ignore_versions(patch: Patch) -> None:
     """Give every attempt the same version: whoever writes last wins, however old what it saw."""
     patch(work, "emit_version", lambda conn: Version.of(1, Lsn(1)))
@@ -102,7 +107,14 @@ def confirm_batches_early(patch: Patch) -> None:
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {
     mutant.__name__: mutant
-    for mutant in (drop_old_links, ignore_versions, skip_fence, confirm_early, confirm_batches_early)
+    for mutant in (
+        drop_old_links,
+        lose_references,
+        ignore_versions,
+        skip_fence,
+        confirm_early,
+        confirm_batches_early,
+    )
 }
 
 

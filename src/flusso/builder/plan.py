@@ -12,7 +12,7 @@ from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
 from flusso.builder.keys import columns_of, count_keys, may_be_hashed, select_texts
 from flusso.builder.paths import Hop, Path, find_paths
-from flusso.builder.references import Reference, keep_fitting
+from flusso.builder.references import Reference, find_references, keep_fitting
 from flusso.builder.statement import (
     PARTITION,
     Statement,
@@ -35,6 +35,7 @@ __all__ = [
     "Reference",
     "Statement",
     "compile_index",
+    "compile_referring",
     "find_problems",
     "find_shared_rows",
     "is_root_alone",
@@ -101,6 +102,13 @@ def compile_index(
         cast_keys=Statement(count_keys(key), ()),
         references=kept,
     )
+
+
+def compile_referring(index: str, schema: IndexSchema, catalog: Catalog) -> IndexPlan:
+    """Compile a schema so that every place whose old links the WAL lacks keeps references."""
+    plan = compile_index(index, schema, catalog)
+    found = find_references(plan.paths, catalog)
+    return compile_index(index, schema, catalog, found) if found else plan
 
 
 def is_root_alone(plan: IndexPlan) -> bool:

@@ -120,6 +120,8 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
         patience=Patience(source_s=source.give_up_after_secs or None, sink_s=_sink_patience(deployment)),
         reports_blind=source.replica_identity is not ReplicaIdentity.IGNORE,
         manages_identity=source.replica_identity is ReplicaIdentity.MANAGE,
+        keeps_references=source.replica_identity is ReplicaIdentity.AUTO,
+        max_references=source.max_references,
     )
 
 

@@ -11,8 +11,10 @@ from flusso.engine.blind import Blind, sum_up
 
 
 def print_blind(console: Console, blind: Sequence[Blind]) -> None:
-    """Print once for each table what goes stale, and under it the SQL that ends that."""
-    for effect, remedy in sum_up(blind):
+    """Print once for each table what references keep exact, or what goes stale and the SQL that ends that."""
+    for effect, cost in sum_up([one for one in blind if one.is_kept]):
+        console.print(f"exact: {printable(effect)}" + (f"\n  {printable(cost)}" if cost else ""))
+    for effect, remedy in sum_up([one for one in blind if not one.is_kept]):
         console.print(f"blind: {printable(effect)}\n  {printable(remedy)}")
 
 
@@ -24,6 +26,8 @@ def blind_to_json(blind: Sequence[Blind]) -> list[dict[str, object]]:
             "field": one.field or None,
             "table": str(one.table),
             "columns": list(one.columns),
+            "kept_by": "references" if one.is_kept else None,
+            "references": round(one.rows, 1) if one.is_kept and one.rows else None,
             "effect": one.effect,
             "sql": list(one.sql),
             "reasons": list(one.reasons),

@@ -39,6 +39,7 @@ class OnError(StrEnum):
 class ReplicaIdentity(StrEnum):
     """What is done about relations whose deletes the WAL does not show."""
 
+    AUTO = "auto"
     CHECK = "check"
     MANAGE = "manage"
     IGNORE = "ignore"
@@ -62,7 +63,9 @@ class SourceSettings:
     slot: str = "flusso"
     publication: str = "flusso"
     manage_publication: bool = True
-    replica_identity: ReplicaIdentity = ReplicaIdentity.CHECK
+    replica_identity: ReplicaIdentity = ReplicaIdentity.AUTO
+    max_references: int = bounded(10_000, 1, 1_000_000_000)
+    """Above so many in a document `check` advises an identity instead."""
     on_slot_lost: OnSlotLost = OnSlotLost.STOP
     failover: bool = False
     max_connections: int = bounded(10, 7, 10_000)

@@ -24,7 +24,7 @@ INHERITED: dict[str, str] = {
     "source.ssl_cert": "`sslcert` of the connection, with `ssl_key`",
     "source.ssl_key": "`sslkey` of the connection, with `ssl_cert`",
     "source.ssl_sni_hostname": "the name that the certificate of an address has",
-    "source.manage_replica_identity": "`replica_identity` = `manage` when it is true, else `check`",
+    "source.manage_replica_identity": "`replica_identity` = `manage` when it is true, else `auto`",
     "batch.max_delay_ms": "a batch waits no longer, and without `delay_ms` not at all",
 }
 """By key what it means here."""

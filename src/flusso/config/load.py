@@ -264,11 +264,10 @@ def _sink_names(root: Section, sinks: tuple[SinkSettings, ...]) -> tuple[str, ..
 
 
 def _replica_identity(section: Section) -> ReplicaIdentity:
-    default = ReplicaIdentity.MANAGE if read_managed_identity(section) else ReplicaIdentity.CHECK
-    node = section.get("replica_identity")
-    if node is not None and node.value == "auto":
-        section.wrong('"auto" is not supported yet', "replica_identity", code=Code.UNSUPPORTED)
-        return default
+    default = ReplicaIdentity.AUTO
+    if "manage_replica_identity" in section:
+        is_managed = read_managed_identity(section)
+        default = ReplicaIdentity.MANAGE if is_managed else ReplicaIdentity.AUTO
     return section.choice("replica_identity", ReplicaIdentity, default)
 
 

@@ -18,9 +18,10 @@ MEANING: dict[str, str] = {
     "source.publication": "the publication",
     "source.manage_publication": "whether flusso may create and extend it",
     "source.replica_identity": (
-        "`check` reports relations that cannot see every delete, "
-        "`manage` also sets identities, `ignore` is quiet"
+        "`auto` keeps documents exact under any identity, by references where the WAL lacks old links; "
+        "`manage` sets identities instead, `check` only reports what goes stale, `ignore` not even that"
     ),
+    "source.max_references": "above so many references in a document `check` advises an identity instead",
     "source.on_slot_lost": "when changes are lost with the slot: `stop` with an error, or `reseed` by itself",
     "source.failover": "make it a slot that standbys keep a copy of; Postgres 17 or newer",
     "source.max_connections": "bounds all connections together: driver, source worker and tasks",

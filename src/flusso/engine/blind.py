@@ -1,19 +1,22 @@
-"""Blind relations, said out loud: which change leaves which documents stale, and the SQL that ends it.
+"""Blind relations, said out loud: what keeps them exact, or which change leaves which documents stale.
 
 `check`, `run`, `status` and `verify` all take their words from here, so a relation is called the same
 everywhere. A relation is blind when the WAL does not carry the old link of a row that is deleted or moved:
-the document that it was part of cannot be found. Pure.
+the document that it was part of cannot be told from the change. Where documents keep references it is found
+by them, at their price; elsewhere it goes stale. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from flusso.builder.check.lookups import rounded
 from flusso.builder.plan import IndexPlan, Path
 from flusso.capture.identity import IdentityNeed
 from flusso.catalog import TableName
 from flusso.diagnostic import Code, Diagnostic
+from flusso.sinks.base import States
 
 HEALS = "flusso verify --repair heals what is stale already"
 
@@ -32,6 +35,29 @@ class Blind:
     """What makes it exact; empty when no statement can."""
     reasons: tuple[str, ...] = ()
     """Why none can."""
+    reference: str = ""
+    """The reference that documents keep instead, as a sink remembers it; empty where they do not."""
+    rows: float = 0.0
+    """An estimate of the references in one document; 0 when nothing is known."""
+    max_rows: int = 10_000
+    """Above so many the identity is the better choice."""
+    note: str = ""
+    """What else there is to say."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether references keep it exact."""
+        return bool(self.reference)
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether there are so many references that the identity is the better choice, and can be had."""
+        return self.is_kept and self.rows > self.max_rows and bool(self.sql)
+
+    @property
+    def cost(self) -> str:
+        """Say what the references cost, as far as statistics tell."""
+        return f"about {rounded(self.rows):,} references in a document" if self.rows > 0 else ""
 
     @property
     def place(self) -> str:
@@ -40,46 +66,79 @@ class Blind:
 
     @property
     def effect(self) -> str:
-        """Say which change leaves what stale, and why."""
-        return _effect(self.table, (self.place,), self.columns)
+        """Say which change leaves what stale, and why; or what keeps it exact."""
+        return _effect(self, (self.place,))
 
     @property
     def remedy(self) -> str:
-        """Give the SQL that ends it, or why there is none. It can be pasted as it is."""
+        """Give the SQL that ends it, or why there is none. It can be pasted as it is.
+
+        Of what references keep exact: what they cost, with the SQL where that is too much.
+        """
+        sql = " ".join(f"{statement};" for statement in self.sql)
+        if self.is_kept:
+            return f"{sql} -- instead of {self.cost}" if self.is_costly else self.cost
         if self.sql:
-            return " ".join(f"{statement};" for statement in self.sql) + f" -- {HEALS}"
+            return f"{sql} -- {HEALS}"
         return "; ".join((*self.reasons, HEALS))
 
     def finding(self) -> Diagnostic:
         """Tell it as a finding about the field."""
-        return Diagnostic(Code.BLIND_RELATION, self.effect, self.remedy, index=self.index, field=self.field)
+        code = Code.BLIND_RELATION
+        if self.is_kept:
+            code = Code.MANY_REFERENCES if self.is_costly else Code.KEPT_BY_REFERENCES
+        return Diagnostic(code, self.effect, self.remedy or None, index=self.index, field=self.field)
 
 
 def find_blind(plans: Iterable[IndexPlan], needs: Collection[IdentityNeed]) -> Iterator[Blind]:
     """List each place whose old links the identity of a table does not show."""
     for plan in plans:
+        kept = {(each.field, each.table): str(each) for each in plan.references}
         for path in plan.paths:
             lacking = [need for need in needs if _lacks(need, path)]
             if lacking:
                 sql = dict.fromkeys(need.sql for need in lacking if need.sql)
                 reasons = dict.fromkeys(f"{need.leaf} {need.reason}" for need in lacking if need.reason)
-                yield Blind(plan.index, path.field, path.table, path.columns, tuple(sql), tuple(reasons))
+                yield Blind(
+                    plan.index,
+                    path.field,
+                    path.table,
+                    path.columns,
+                    tuple(sql),
+                    tuple(reasons),
+                    kept.get((path.field, path.table), ""),
+                )
+
+
+def as_served(blind: Iterable[Blind], states: Collection[States]) -> Iterator[Blind]:
+    """Tell what the generations that readers see have no references for: stale until another serves."""
+    for one in blind:
+        serving = [state for state in (each.serving(one.index) for each in states) if state is not None]
+        if one.is_kept and any(one.reference not in state.references for state in serving):
+            note = "until a new generation, which keeps references, serves"
+            yield replace(one, reference="", note=note)
+        else:
+            yield one
 
 
 def sum_up(blind: Sequence[Blind]) -> Iterator[tuple[str, str]]:
     """Give what goes stale and the remedy, once for each table and link however many places it has."""
-    groups: dict[tuple[TableName, tuple[str, ...], str], list[str]] = {}
+    groups: dict[tuple[TableName, tuple[str, ...], str, str], list[Blind]] = {}
     for one in blind:
-        groups.setdefault((one.table, one.columns, one.remedy), []).append(one.place)
-    for (table, columns, remedy), places in groups.items():
-        yield _effect(table, tuple(dict.fromkeys(places)), columns), remedy
+        groups.setdefault((one.table, one.columns, one.remedy, one.note), []).append(one)
+    for group in groups.values():
+        most = max(group, key=lambda one: one.rows)
+        yield _effect(most, tuple(dict.fromkeys(one.place for one in group))), most.remedy
 
 
-def _effect(table: TableName, places: Sequence[str], columns: Sequence[str]) -> str:
-    return (
-        f"a row of {table} that is deleted or moved leaves {', '.join(places)} stale: "
-        f"the WAL does not carry its old {', '.join(columns)}"
-    )
+def _effect(one: Blind, places: Sequence[str]) -> str:
+    columns, where = ", ".join(one.columns), ", ".join(places)
+    if one.is_kept:
+        exact = f"{where} is kept exact by references to rows of {one.table}"
+        return f"{exact}: the WAL does not carry their old {columns}"
+    lack = f"the WAL does not carry its old {columns}"
+    stale = f"a row of {one.table} that is deleted or moved leaves {where} stale"
+    return f"{stale}{' ' + one.note if one.note else ''}: {lack}"
 
 
 def _lacks(need: IdentityNeed, path: Path) -> bool:

@@ -63,7 +63,9 @@ def find_outdated(conn: Connection, ledger: Ledger, reads: Iterable[Reads]) -> S
             if before == now:
                 continue
             if not is_routed_alike(before, now):
-                return CatalogOutdated(f'tables or partitions of index "{read.index}" came or went')
+                return CatalogOutdated(
+                    f'tables, partitions or replica identities of index "{read.index}" changed'
+                )
             try:
                 found = find_differences(read, before, now, lambda oid: has_rows(conn, leaves[oid]))
             except CatalogChanged as error:

@@ -86,6 +86,11 @@ def plan_of(state: IndexState) -> str:
     return f"{state.index}#{name[:_PLAN_DIGITS]}" if name else state.index
 
 
+def index_of(plan: str) -> str:
+    """Give the index that a plan is of, by the plan's name."""
+    return plan.partition("#")[0]
+
+
 def is_unwritten(state: IndexState) -> bool:
     """Whether nothing can have been written to the generation: no run has begun it."""
     return not state.slot

@@ -20,6 +20,7 @@ from flusso.builder.ranges import BlockRange, cut_ranges
 from flusso.debt import Cursor, Debt, Scope
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
+from flusso.engine.due import settle_due
 from flusso.engine.events import DebtAdvanced, DebtFound, DebtPaid
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outage import Outage
@@ -122,10 +123,18 @@ class Payer:
         pay = self._pay_rows if _needs_rows(entry, debt) else self._pay_held
         cursor, totals = pay(entry, debt, progress)
         progress.documents += totals.written + totals.removed + totals.superseded
+        highest = totals.highest_version
         if cursor is None:
+            highest = max(highest, self._settle(entry))
             work.sink(entry.destination.sink).refresh(entry.destination.target)
-        self.ledger.pay(entry, debt, cursor, totals.highest_version)
+        self.ledger.pay(entry, debt, cursor, highest)
+        entry.is_settling = False
         self._report(entry, progress, is_paid=cursor is None and debt not in entry.state.debts)
+
+    def _settle(self, entry: Entry) -> int:
+        """Look up once more what rows left while turns were under way."""
+        entry.is_settling = True
+        return settle_due(self.turns, self.spec, entry)
 
     def _report(self, entry: Entry, progress: _Progress, *, is_paid: bool) -> None:
         place = _place(entry)

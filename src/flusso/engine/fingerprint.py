@@ -67,6 +67,7 @@ def _table(shape: TableShape, columns: frozenset[str]) -> dict[str, Any]:
         "key": shape.key,
         "leaves": sorted(shape.leaves),
         "files": files,
+        "identities": sorted(shape.identities),
         "columns": present,
     }
 
@@ -100,11 +101,14 @@ def find_differences(
 
 
 def is_routed_alike(before: str, now: str) -> bool:
-    """Whether the same tables, keys, columns and partitions are there: what plans and capture rest on."""
+    """Whether the same tables, keys, columns, partitions and replica identities are there: what plans and
+    capture rest on."""
 
     def routes(text: str) -> Any:
-        tables = json.loads(text)["tables"].items()
-        return [(name, table["key"], table["leaves"], sorted(table["columns"])) for name, table in tables]
+        return [
+            (name, table["key"], table["leaves"], sorted(table["columns"]), table.get("identities"))
+            for name, table in json.loads(text)["tables"].items()
+        ]
 
     return bool(routes(before) == routes(now))
 

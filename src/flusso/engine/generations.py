@@ -131,7 +131,9 @@ def _next(
     filling = roles.filling
     if filling is not None and filling.digest == fresh.digest:
         if is_unwritten(filling):
-            return begun(filling, now)
+            return begun(replace(filling, references=fresh.references), now)
+        if not _refers(filling, fresh):
+            return begun(fresh, now)
         broken = anew or find_break(filling, now)
         if broken is None:
             return continued(filling, now)
@@ -144,6 +146,15 @@ def _next(
 
 def _stands_for(state: IndexState | None, fresh: IndexState, roles: Roles) -> bool:
     """Whether readers have what is declared, or were led back from it on purpose."""
-    if state is None or roles.serving is None or state.digest != fresh.digest:
+    if state is None or roles.serving is None or state.digest != fresh.digest or not _refers(state, fresh):
         return False
     return state is roles.serving or state.generation > roles.serving.generation
+
+
+def _refers(state: IndexState, fresh: IndexState) -> bool:
+    """Whether a generation has the references that are needed now; more do no harm.
+
+    Those it has are kept although an identity shows the links by now: what was written to the WAL before that
+    is still to come, and is found by them alone.
+    """
+    return set(fresh.references) <= set(state.references)

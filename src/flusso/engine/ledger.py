@@ -29,6 +29,8 @@ class Entry:
     state: IndexState
     is_partial: bool = False
     """Whether this sink takes only what changes: rows that it never saw are not missing."""
+    is_settling: bool = False
+    """Whether the last range or turn has ended, so that a look-up finds whatever they wrote."""
     plan: str = ""
     """The plan that builds its documents; empty for the declared one, which has the name of the index."""
     keeps: int = 0
@@ -85,7 +87,7 @@ class Ledger:
         """Say what the batch that is planned now has to build, and for whom."""
         destinations = self.destinations()
         plans = {name: plan for name, plan in spec.plans.items() if name in destinations}
-        return replace(spec, plans=plans, destinations=destinations)
+        return replace(spec, plans=plans, destinations=destinations, remembers=self.remembering())
 
     def passes(self, spec: WorkSpec) -> list[WorkSpec]:
         """Split what `narrow` gives into what is done one after the other.
@@ -114,6 +116,16 @@ class Ledger:
         for entry in self.entries:
             found[entry.plan_name] = (*found.get(entry.plan_name, ()), entry.destination)
         return found
+
+    def remembering(self) -> frozenset[Destination]:
+        """Where documents are written beside the batches: what a batch looks up there may come after it."""
+        return frozenset(
+            entry.destination
+            for entry in self.entries
+            if entry.destination.target.keeps_references
+            and not entry.is_settling
+            and (entry.state.debts or not entry.state.is_seeded)
+        )
 
     def record(self, lsn: Lsn, highest_version: int) -> None:
         """Remember a written position in every sink, before it is confirmed."""

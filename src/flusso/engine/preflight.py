@@ -5,24 +5,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from flusso.builder.check.costs import count_rows
 from flusso.builder.check.database import check_schemas
-from flusso.builder.plan import IndexPlan, compile_index, find_shared_rows, watched_tables
-from flusso.builder.references import Reference
+from flusso.builder.check.facts import read_facts
+from flusso.builder.plan import (
+    IndexPlan,
+    Reference,
+    compile_index,
+    compile_referring,
+    find_shared_rows,
+    watched_tables,
+)
 from flusso.capture.coverage import Coverage, inspect_coverage
 from flusso.capture.identity import IdentityNeed
 from flusso.capture.prerequisites import inspect_failover, inspect_prerequisites, inspect_replica
 from flusso.catalog import Catalog
 from flusso.diagnostic import Code, Diagnostic, Severity
-from flusso.engine.blind import Blind, find_blind
-from flusso.engine.spec import PipelineSpec
+from flusso.engine.blind import Blind, as_served, find_blind
+from flusso.engine.continuity import index_of
+from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import SchemaError, SourceRefused
 from flusso.postgres.connect import Connection
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import tables_of
-from flusso.sinks.base import IndexState
+from flusso.sinks.base import IndexState, SinkSpec, States
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +55,14 @@ def examine(conn: Connection, spec: PipelineSpec) -> Examined:
         findings += inspect_replica(conn, spec.read_dsn)
     findings += inspect_failover(conn, is_failover=spec.is_failover)
     catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
-    checked = check_schemas(conn, {index.name: index.schema for index in spec.indexes}, catalog)
+    schemas = {index.name: index.schema for index in spec.indexes}
+    checked = check_schemas(conn, schemas, catalog, referring=spec.referring)
     findings += checked.findings
     watched = watched_tables(checked.plans)
     findings += find_shared_rows(watched)
     coverage = inspect_coverage(conn, spec.publication, watched, manages_identity=spec.manages_identity)
     findings += coverage.findings(manage=spec.manage_publication)
-    blind = _blind(spec, checked.plans, coverage)
+    blind = _blind(spec, checked.plans, coverage, checked.rows)
     findings += (one.finding() for one in blind)
     if spec.manages_identity:
         findings += (_managed(need) for need in coverage.identities if need.is_mendable)
@@ -86,17 +97,68 @@ def compile_indexes(
     ]
 
 
+def plans_as_kept(
+    indexes: Iterable[IndexSpec], examined: Examined, known: Collection[States]
+) -> dict[str, IndexPlan]:
+    """Give the plans by name, each with the references that generations in the sinks have already.
+
+    A generation has them as long as it lives: changes from before an identity was set may be still to come.
+    """
+    schemas = {index.name: index.schema for index in indexes}
+    plans: dict[str, IndexPlan] = {}
+    for plan in examined.plans:
+        states = [state for each in known for state in each.of(index_of(plan.index))]
+        kept = {Reference.parse(text) for state in states for text in state.references}
+        if not kept <= set(plan.references):
+            wanted = kept | set(plan.references)
+            plan = compile_index(plan.index, schemas[plan.index], examined.catalog, wanted)
+        plans[plan.index] = plan
+    return plans
+
+
 def look_for_blind(conn: Connection, spec: PipelineSpec) -> tuple[Blind, ...]:
-    """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database."""
-    plans = compile_indexes(conn, spec)
-    return _blind(spec, plans, inspect_coverage(conn, spec.publication, watched_tables(plans)))
+    """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database.
+
+    The sinks are asked what the generations that readers see have references for.
+    """
+    catalog = read_catalog(conn, {table for index in spec.indexes for table in tables_of(index.schema)})
+    facts = read_facts(conn, catalog)
+    plans, rows = [], {}
+    for index in spec.indexes:
+        compile_ = compile_referring if index.name in spec.referring else compile_index
+        plans.append(compile_(index.name, index.schema, catalog))
+        rows[index.name] = count_rows(index.name, index.schema, catalog, facts)
+    found = _blind(spec, plans, inspect_coverage(conn, spec.publication, watched_tables(plans)), rows)
+    if not any(one.is_kept for one in found):
+        return found
+    sinks = dict.fromkeys(sink for index in spec.indexes for sink in index.sinks)
+    return tuple(as_served(found, [_states(sink) for sink in sinks if sink.capabilities.keeps_state]))
 
 
-def _blind(spec: PipelineSpec, plans: Sequence[IndexPlan], coverage: Coverage) -> tuple[Blind, ...]:
+def _states(spec: SinkSpec) -> States:
+    with contextlib.closing(spec.open()) as sink:
+        return sink.load_states()
+
+
+def _blind(
+    spec: PipelineSpec,
+    plans: Sequence[IndexPlan],
+    coverage: Coverage,
+    rows: Mapping[str, Mapping[str, float]],
+) -> tuple[Blind, ...]:
     if not spec.reports_blind:
         return ()
     needs = [need for need in coverage.identities if not (spec.manages_identity and need.is_mendable)]
-    return tuple(find_blind(plans, needs))
+    mute = "" if not spec.keeps_references else "(none of its sinks keeps references)"
+    return tuple(
+        replace(
+            one,
+            rows=rows[one.index].get(one.field, 0.0),
+            max_rows=spec.max_references,
+            note="" if one.index in spec.referring else mute,
+        )
+        for one in find_blind(plans, needs)
+    )
 
 
 def _managed(need: IdentityNeed) -> Diagnostic:

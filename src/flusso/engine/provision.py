@@ -35,7 +35,7 @@ from flusso.engine.events import IdentitySet, Listener, Noticed, Waiting
 from flusso.engine.fingerprint import Reads
 from flusso.engine.ledger import Ledger
 from flusso.engine.policy import needs_new_slot
-from flusso.engine.preflight import Examined, examine, refuse
+from flusso.engine.preflight import Examined, examine, plans_as_kept, refuse
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.roster import enrol, find_retained, load_states, reads_by_plan, sinks_of
 from flusso.engine.session import is_single_host
@@ -87,14 +87,15 @@ def prepare(
         known = load_states(spec.indexes)
         retained = find_retained(spec.indexes, known)
         examined = _examine(conn, spec, retained, tell)
-        plans = {plan.index: plan for plan in examined.plans}
+        plans = plans_as_kept((*spec.indexes, *retained), examined, known.values())
         watched = watched_tables(plans.values())
         published = Published(examined.coverage.marks, reads_by_plan(examined.plans, spec.indexes))
         anew = anew or _find_discontinuity(spec, known, published, read_lineage(conn))
         coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
         now = _take_slot(conn, spec, published, tell, stop, anew)
         try:
-            roster = enrol(spec, retained, frozenset(plans), now, coverage.marks, tell, anew)
+            needed = {plan.index: plan.references for plan in examined.plans}
+            roster = enrol(spec, retained, plans, needed, now, coverage.marks, tell, anew)
         except BaseException:
             if now.is_new_slot:  # a slot that nobody reads would hold back WAL for ever
                 drop_slot(conn, spec.slot)
@@ -131,9 +132,11 @@ def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threadin
     """
     with connect(spec.dsn) as conn:
         examined = _examine(conn, spec, prepared.retained, tell)
-        watched = watched_tables(examined.plans)
+        indexes = (*spec.indexes, *prepared.retained)
+        found = plans_as_kept(indexes, examined, load_states(spec.indexes).values())
+        watched = watched_tables(found.values())
         coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
-        plans = {plan.index: without_partitions(plan) for plan in examined.plans}
+        plans = {index: without_partitions(plan) for index, plan in found.items()}
         if plans != prepared.work.plans or coverage is not examined.coverage:
             return None
         reads = _reads(spec, prepared.retained, examined)

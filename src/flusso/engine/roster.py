@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flusso.builder.plan import IndexPlan
+from flusso.builder.plan import IndexPlan, Reference
 from flusso.capture.fingerprint import Marks
 from flusso.catalog import TableName
 from flusso.engine import work
@@ -25,7 +25,7 @@ from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
 from flusso.schema.model import IndexSchema
 from flusso.schema.stored import schema_from_text, schema_name, schema_to_text, stored_name
-from flusso.sinks.base import IndexState, IndexTarget, Request, SinkSpec, States
+from flusso.sinks.base import IndexState, Request, SinkSpec, States
 
 _UNKNOWN_SCHEMA = "it was made by a schema that this release of flusso does not know"
 _UNFIT_SCHEMA = "the database no longer has what its schema reads"
@@ -92,16 +92,21 @@ def reads_by_plan(
     return reads | {plan_of(state): reads[state.index] for state in fresh}
 
 
-def fresh_state(index: IndexSpec, sink: SinkSpec | None = None) -> IndexState:
+def fresh_state(
+    index: IndexSpec, sink: SinkSpec | None = None, references: Iterable[Reference] = ()
+) -> IndexState:
     """Give the state of what is declared, before anything is written."""
     shape = sink.shape if sink is not None else {}
-    return IndexState(index.name, digest(index.schema, shape), 1, schema=schema_to_text(index.schema))
+    kept = tuple(map(str, references)) if sink is not None and sink.capabilities.keeps_references else ()
+    text = schema_to_text(index.schema)
+    return IndexState(index.name, digest(index.schema, shape), 1, schema=text, references=kept)
 
 
 def enrol(
     spec: PipelineSpec,
     retained: Sequence[IndexSpec],
-    fitting: frozenset[str],
+    plans: Mapping[str, IndexPlan],
+    referring: Mapping[str, Sequence[Reference]],
     now: Standing,
     marks: Marks,
     tell: Listener,
@@ -109,7 +114,8 @@ def enrol(
 ) -> Roster | None:
     """Compare what each sink remembers with what is declared; None when it has schemas nobody looked at.
 
-    Of the retained ones the plans with these names fit. `marks` is what is published from now on.
+    Of the retained ones those fit that have a plan. `referring` has by plan the references that are needed,
+    the plans may have more. `marks` is what is published from now on.
     """
     known = load_states(spec.indexes)  # once more: until the slot was ours, its last owner may have written
     needed = {each.name: each.schema for each in find_retained(spec.indexes, known)}
@@ -119,7 +125,8 @@ def enrol(
     for index in spec.indexes:
         for sink in index.sinks:
             states = known[sink.name]
-            _enrol(roster, index, sink, states, needed, fitting, now, anew, tell, reseeds=spec.reseeds)
+            fresh = fresh_state(index, sink, referring[index.name])
+            _enrol(roster, index, sink, fresh, states, needed, plans, now, anew, tell, reseeds=spec.reseeds)
             if index.name in states.asked:
                 roster.asked.append((sink, index.name, states.asked[index.name]))
     for entry in roster.ledger.entries:
@@ -132,17 +139,19 @@ def _enrol(
     roster: Roster,
     index: IndexSpec,
     sink: SinkSpec,
+    fresh: IndexState,
     states: States,
     needed: Mapping[str, IndexSchema],
-    fitting: frozenset[str],
+    plans: Mapping[str, IndexPlan],
     now: Standing,
     anew: FlussoError | None,
     tell: Listener,
     *,
     reseeds: bool,
 ) -> None:
-    fresh = fresh_state(index, sink)
-    of_index = tuple(_with_schema(state, fresh) for state in states.of(index.name))
+    of_index = tuple(
+        _with_references(_with_schema(state, fresh), fresh, plans) for state in states.of(index.name)
+    )
     fate = decide(
         of_index,
         fresh,
@@ -150,7 +159,7 @@ def _enrol(
         reseeds=reseeds,
         is_asked=states.asked.get(index.name) is Request.REINDEX,
         anew=anew,
-        unfit=_find_unfit(of_index, fresh, needed, fitting),
+        unfit=_find_unfit(of_index, fresh, needed, frozenset(plans)),
         gone=_find_gone(sink, of_index),
     )
     lost = [state for state in fate.dropped if state.serves]
@@ -160,7 +169,7 @@ def _enrol(
     for state in fate.written:
         plan = "" if state.schema == fresh.schema else plan_of(state)
         schema = needed[plan] if plan else index.schema
-        target = IndexTarget(state.index, state.digest, state.generation, text_field_names(schema))
+        target = replace(state.target, text_fields=text_field_names(schema))
         roster.ledger.entries.append(Entry(Destination(sink, target), state, plan=plan, keeps=index.keeps))
     if fate.frozen is not None:
         roster.ledger.frozen.append((sink, fate.frozen))
@@ -170,6 +179,13 @@ def _enrol(
 def _with_schema(state: IndexState, fresh: IndexState) -> IndexState:
     """Earlier releases kept no schema; the same digest means the same one."""
     return replace(state, schema=fresh.schema) if state.digest == fresh.digest else state
+
+
+def _with_references(state: IndexState, fresh: IndexState, plans: Mapping[str, IndexPlan]) -> IndexState:
+    """A generation has the references that its documents go on being written with."""
+    plan = plans.get(state.index if state.schema == fresh.schema else plan_of(state))
+    written = () if plan is None else tuple(map(str, plan.references))
+    return replace(state, references=tuple(each for each in state.references if each in written))
 
 
 def _find_gone(sink: SinkSpec, states: Iterable[IndexState]) -> frozenset[int]:

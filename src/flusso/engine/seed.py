@@ -17,6 +17,7 @@ from functools import partial
 from flusso.builder.extents import Extent, read_extents
 from flusso.builder.ranges import BlockRange
 from flusso.engine import tasks, work
+from flusso.engine.due import settle_due
 from flusso.engine.events import SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.filling import Filling
 from flusso.engine.ledger import Entry, Ledger
@@ -188,9 +189,17 @@ class Seeder:
             self.ledger.advance_seed(job.entries, seeding, job.highest_version)
             if not is_whole:
                 return
+            job.highest_version = max(job.highest_version, self._settle(job))
+            self.ledger.advance_seed(job.entries, seeding, job.highest_version)
             self.ledger.finish_seed(job.entries)
             job.is_ended = True
         self.turns.tell(SeedFinished(job.index, job.sinks, seeding.documents, time.monotonic() - job.began_s))
+
+    def _settle(self, job: _Job) -> int:
+        """Look up once more what rows left while ranges were under way: then no document is as it was."""
+        for entry in job.entries:
+            entry.is_settling = True
+        return max((settle_due(self.turns, job.spec, entry) for entry in job.entries), default=0)
 
     def _refresh(self, job: _Job) -> None:
         """Refresh what is written so far. It only saves time: the one at the end tells what goes wrong."""

@@ -71,8 +71,21 @@ class PipelineSpec:
     """For how long what is away is tried again."""
     reports_blind: bool = True
     """Whether relations that cannot see every delete are worth a word."""
+    keeps_references: bool = False
+    """Whether documents keep references where the replica identity does not show old links."""
+    max_references: int = 10_000
+    """Above so many in a document the identity is advised instead."""
     manages_identity: bool = False
     """Whether replica identities are set where the role may."""
+
+    @property
+    def referring(self) -> frozenset[str]:
+        """Name the indexes that keep references, in those of their sinks that can."""
+        return frozenset(
+            index.name
+            for index in self.indexes
+            if self.keeps_references and any(sink.capabilities.keeps_references for sink in index.sinks)
+        )
 
     @property
     def skips(self) -> Mapping[str, bool]:

@@ -27,6 +27,7 @@ from flusso.debt import Scope
 from flusso.document import DocumentId, Key, WriteReport
 from flusso.engine import work
 from flusso.engine.frames import ID_SCHEMA, REPORT_SCHEMA, changes_batch
+from flusso.engine.referring import find_referring
 from flusso.engine.work import WorkSpec
 from flusso.engine.writer import Writer
 from flusso.errors import FlussoError, RowUnfit, TableRewritten, from_text, to_line
@@ -252,7 +253,9 @@ def _numbers_of(batches: Batches) -> Iterator[int]:
 def _resolve(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[DocumentId]:
     # The source shows what it handed on; a replica only when it has come as far as now.
     conn = work.connection(spec.dsn) if spec.read_dsn is None else work.reader(spec)[0]
-    return resolve(conn, list(spec.plans.values()), changes, spec.watched)
+    return chain(
+        resolve(conn, list(spec.plans.values()), changes, spec.watched), find_referring(spec, changes)
+    )
 
 
 def _owing(index: str, scope: str, why: str) -> WriteReport:

@@ -55,6 +55,8 @@ class WorkSpec:
     """Where writes must be searchable when the task ends."""
     quarantines: frozenset[tuple[str, str]] = field(default=frozenset())
     """Sinks and indexes with refused documents: what is written there may be one that is good now."""
+    remembers: frozenset[Destination] = field(default=frozenset())
+    """Where tokens of blind changes are remembered, to be looked up once more."""
 
 
 _connections: dict[Dsn, Connection] = {}

@@ -41,7 +41,7 @@ class Writer:
     def put(self, index: str, built: Sequence[Built]) -> None:
         """Take one chunk; blocks while enough requests are under way."""
         version = int(self.version)
-        writes = [Write(item.id, version, item.body) for item in built]
+        writes = [Write(item.id, version, item.body, item.tokens) for item in built]
         self._count(index, writes)
         self._defer(index, writes)
         if self._held is not None:
@@ -79,7 +79,7 @@ class Writer:
 
     def _count(self, index: str, writes: Sequence[Write]) -> None:
         report = self._reports.get(index) or WriteReport(index, version=self.version)
-        size = sum(len(write.body) for write in writes if write.body is not None)
+        size = sum(len(write.body) + len(write.tokens or b"") for write in writes if write.body is not None)
         self._reports[index] = replace(report, bytes=report.bytes + size)
         self.bytes += size
 

@@ -16,13 +16,20 @@ from flusso.postgres.identifiers import quote_table
 
 _TABLES = """
 select n.nspname::text, c.relname::text, c.oid, held.oids, held.schemas, held.names, held.files,
+  held.identities,
   (select i.indkey::text from pg_index as i where i.indrelid = c.oid and i.indisprimary)
 from unnest(%s::text[], %s::text[]) as w(schema, name)
 join pg_namespace as n on n.nspname = w.schema
 join pg_class as c on c.relnamespace = n.oid and c.relname = w.name
 cross join lateral (
   select array_agg(leaf.oid) as oids, array_agg(s.nspname::text) as schemas,
-    array_agg(leaf.relname::text) as names, array_agg(coalesce(pg_relation_filenode(leaf.oid), 0)) as files
+    array_agg(leaf.relname::text) as names, array_agg(coalesce(pg_relation_filenode(leaf.oid), 0)) as files,
+    array_agg(distinct leaf.relreplident::text || coalesce((
+      select i.indkey::text
+      from pg_index as i
+      where i.indrelid = leaf.oid and i.indimmediate and i.indisvalid
+        and case leaf.relreplident when 'd' then i.indisprimary when 'i' then i.indisreplident else false end
+    ), '')) as identities
   from (
     select c.oid where c.relkind <> 'p'
     union all
@@ -71,6 +78,8 @@ class TableShape:
     leaves: Mapping[int, TableName]
     """The tables that hold its rows, by oid: itself, or its partitions."""
     files: frozenset[int]
+    identities: frozenset[str]
+    """The replica identities that rows of it are written with: the kind, and the numbers of the columns."""
     key: str
     """The numbers of its primary key's columns; empty without one."""
     columns: Mapping[str, ColumnShape]
@@ -99,10 +108,11 @@ def read_shapes(conn: Connection, tables: Collection[TableName]) -> dict[TableNa
                 for leaf, *place in zip(leaves or (), schemas or (), names or (), strict=True)
             },
             frozenset(files or ()),
+            frozenset(identities or ()),
             key or "",
             by_table[oid],
         )
-        for schema, name, oid, leaves, schemas, names, files, key in found
+        for schema, name, oid, leaves, schemas, names, files, identities, key in found
     }
 
 

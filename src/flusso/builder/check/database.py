@@ -6,17 +6,18 @@ one kind of mistake; here is their order, and what makes sense only when somethi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from flusso.builder.check.access import find_barred
 from flusso.builder.check.columns import find_nullable, find_other_labels, find_unfit_key
+from flusso.builder.check.costs import count_rows
 from flusso.builder.check.facts import Facts, read_facts, read_table_names
 from flusso.builder.check.fit import find_problems
 from flusso.builder.check.levels import Level, levels
 from flusso.builder.check.lookups import find_fan_out, find_unindexed
 from flusso.builder.check.probe import probe_filters, probe_statement
-from flusso.builder.plan import IndexPlan, compile_index
+from flusso.builder.plan import IndexPlan, compile_index, compile_referring
 from flusso.catalog import Catalog
 from flusso.diagnostic import Code, Diagnostic, Severity
 from flusso.postgres.connect import Connection
@@ -29,13 +30,22 @@ class Checked:
 
     findings: tuple[Diagnostic, ...]
     plans: tuple[IndexPlan, ...]
+    rows: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By index and field an estimate of how many related rows a document has there."""
 
 
-def check_schemas(conn: Connection, schemas: Mapping[str, IndexSchema], catalog: Catalog) -> Checked:
-    """Check all indexes; a connection in autocommit."""
+def check_schemas(
+    conn: Connection,
+    schemas: Mapping[str, IndexSchema],
+    catalog: Catalog,
+    *,
+    referring: Collection[str] = (),
+) -> Checked:
+    """Check all indexes; a connection in autocommit. Those `referring` keep references where blind."""
     facts = read_facts(conn, catalog)
     wanted = {table for schema in schemas.values() for table in tables_of(schema)}
     others = read_table_names(conn) if wanted - set(catalog.tables) else []
+    rows = {index: count_rows(index, schema, catalog, facts) for index, schema in schemas.items()}
     findings: list[Diagnostic] = []
     plans: list[IndexPlan] = []
     for index, schema in schemas.items():
@@ -44,12 +54,13 @@ def check_schemas(conn: Connection, schemas: Mapping[str, IndexSchema], catalog:
         for level in levels(index, schema, catalog):
             own += _look(conn, level, facts)
         if not problems:
-            plan = compile_index(index, schema, catalog)
+            compile_ = compile_referring if index in referring else compile_index
+            plan = compile_(index, schema, catalog)
             plans.append(plan)
             if not any(found.severity is Severity.ERROR for found in own):
                 own += probe_statement(conn, plan)
         findings += own
-    return Checked(tuple(_once(findings)), tuple(plans))
+    return Checked(tuple(_once(findings)), tuple(plans), rows)
 
 
 def _look(conn: Connection, level: Level, facts: Facts) -> Iterator[Diagnostic]:

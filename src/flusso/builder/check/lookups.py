@@ -38,7 +38,7 @@ def find_fan_out(level: Level, facts: Facts) -> Iterator[Diagnostic]:
     if count > FAN_OUT_LIMIT:
         yield level.spot.says(
             Code.FAN_OUT,
-            f"one row of {level.table.name} is part of about {_rounded(count):,} documents: "
+            f"one row of {level.table.name} is part of about {rounded(count):,} documents: "
             "a change of it rewrites them all",
             key="table",
             hint="leave columns that change often out of this field, or out of the index",
@@ -73,13 +73,13 @@ def _documents(level: Level, facts: Facts) -> float:
     above = _documents(level.parent, facts)
     item = level.item
     if isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
-        return above * _rows_for_each(level.parent.table, item.column, facts)
+        return above * rows_for_each(level.parent.table, item.column, facts)
     if not isinstance(item, IndexSchema) and item.through is not None and level.junction is not None:
-        return above * _rows_for_each(level.junction, item.through.right_key, facts)
+        return above * rows_for_each(level.junction, item.through.right_key, facts)
     return above
 
 
-def _rows_for_each(table: Table, columns: Columns, facts: Facts) -> float:
+def rows_for_each(table: Table, columns: Columns, facts: Facts) -> float:
     """Estimate how many rows share a value of the columns; one when nothing is known."""
     known = facts.tables[table.name]
     counts = [known.distinct[name] for name in columns if known.distinct.get(name)]
@@ -89,7 +89,7 @@ def _rows_for_each(table: Table, columns: Columns, facts: Facts) -> float:
     return max(1, known.rows * present / max(counts))
 
 
-def _rounded(count: float) -> int:
+def rounded(count: float) -> int:
     """Keep two digits: it is an estimate."""
     digits = max(0, len(str(int(count))) - 2)
     return int(round(count, -digits))

@@ -33,7 +33,6 @@ MAX_HITS = 10_000
 """Of one answer, as `index.max_result_window` has it."""
 _SCROLL_TIME = "2m"
 _DUE = "~due-"
-_NOTHING = (None, b"[]")
 
 
 def ensure_references(server: Server, names: Names, target: IndexTarget, settings: IndexSettings) -> None:
@@ -59,13 +58,14 @@ def ensure_references(server: Server, names: Names, target: IndexTarget, setting
 def reference_writes(writes: Sequence[Write]) -> list[Write]:
     """Turn writes of documents into those of their tokens; one without any is a removal."""
     return [
-        Write(
-            write.id,
-            write.version,
-            None if write.tokens in _NOTHING else b'{"tokens":' + (write.tokens or b"[]") + b"}",
-        )
-        for write in writes
+        Write(write.id, write.version, _body(write)) for write in writes if write.body is None or write.tokens
     ]
+
+
+def _body(write: Write) -> bytes | None:
+    if write.body is None or write.tokens in (None, b"[]"):
+        return None
+    return b'{"tokens":' + (write.tokens or b"") + b"}"
 
 
 def find_referring(server: Server, name: str, tokens: Sequence[str], preference: str) -> Iterator[str]:

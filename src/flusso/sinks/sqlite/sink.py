@@ -118,8 +118,10 @@ class SqliteSink:
             self._store(number, rows, present, texts)
             if target.keeps_references:
                 seqs = {row[2]: row[0] for row in rows}
-                tokens = ((seqs[write.id], write.tokens) for write in writes if write.id in seqs)
-                write_tokens(self._conn, number, tokens)
+                known = (
+                    write for write in writes if write.id in seqs and (write.tokens or write.body is None)
+                )
+                write_tokens(self._conn, number, ((seqs[write.id], write.tokens) for write in known))
         written = sum(row[4] is not None for row in rows)
         return WriteResult(written, len(rows) - written, superseded, refusals, newest_conflict)
 

@@ -1,0 +1,96 @@
+"""Exact with Postgres as it comes: default replica identities, nothing altered, the whole pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from faulty import FaultySpec
+from fix_postgres import Database
+from flusso.engine.session import Session
+from flusso.engine.spec import PipelineSpec
+from flusso.sinks.search.opensearch import OpenSearchSpec
+from market import create_market
+from pipelines import Run, assert_exact, market_spec, sqlite_sink
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+AS_IT_COMES = "alter table orders replica identity default; alter table items replica identity default"
+LEAVING = (
+    "delete from orders where id in (3, 7)",
+    "update orders set user_id = user_id + 1 where id between 10 and 20",
+    "update items set order_id = order_id + 5, quantity = 9 where id % 7 = 0",
+    "delete from items where order_id = 30; delete from orders where id = 30",
+    "update orders set id = 1000, user_id = 4 where id = 31",
+    "update orders set user_id = 1 where id = 40; update orders set user_id = 2 where id = 40",
+)
+
+
+def generation(spec: PipelineSpec) -> int:
+    """Which generation readers see."""
+    sink = spec.indexes[0].sinks[0].open()
+    try:
+        serving = sink.load_states().serving("users")
+        return 0 if serving is None else serving.generation
+    finally:
+        sink.close()
+
+
+def test_what_leaves_while_ranges_are_held_back_and_after_is_found(
+    database18: Database, spark_session: Session, tmp_path: Path
+) -> None:
+    create_market(database18, users=20)
+    database18.execute(AS_IT_COMES)
+    sink = FaultySpec(sqlite_sink(tmp_path), str(tmp_path))
+    spec = market_spec(database18, sink, keeps_references=True, look_s=0.5)
+    (tmp_path / "hold").touch()
+    with Run(spec, spark_session) as run:
+        run.wait((tmp_path / "held").exists, what="a range that is about to be written")
+        # Nothing is found for these, so nothing is written for them: the range overtakes the look-up.
+        database18.execute("delete from orders where id in (1, 2); delete from items where id in (50, 51)")
+        run.wait_confirmed(database18)
+        (tmp_path / "hold").unlink()
+        run.wait_seeded()
+        for sql in LEAVING:
+            database18.execute(sql)
+        run.wait_exact(database18)
+        assert_exact(database18, spec)
+        _change_identities(database18, run, spec)
+    assert_exact(database18, spec)
+
+
+def _change_identities(database: Database, run: Run, spec: PipelineSpec) -> None:
+    """By hand, while it runs: the generation keeps its references when they are no longer needed, and gets
+    another one beside it when more are."""
+    database.execute("alter table orders replica identity full")
+    database.execute("update orders set user_id = 6 where id = 41; delete from orders where id = 42")
+    run.wait_exact(database)
+    assert_exact(database, spec)
+    assert generation(spec) == 1
+    database.execute("alter table orders replica identity default")
+    database.execute("update orders set user_id = 7 where id = 41; delete from orders where id = 43")
+    run.wait_exact(database)
+    assert_exact(database, spec)
+    assert generation(spec) == 1
+
+
+@pytest.mark.opensearch
+def test_an_identity_that_shows_less_begins_a_new_generation(
+    database18: Database, search_sink: OpenSearchSpec, spark_session: Session
+) -> None:
+    """What readers see has no references for it, and cannot be followed: another generation is filled."""
+    create_market(database18, users=20)
+    database18.execute("alter table items replica identity default")
+    spec = market_spec(database18, search_sink, keeps_references=True, look_s=0.5)
+    with Run(spec, spark_session) as run:
+        run.wait_seeded()
+        database18.execute("delete from items where order_id = 5; update orders set user_id = 3 where id = 6")
+        run.wait_exact(database18)
+        assert_exact(database18, spec)
+        database18.execute("alter table orders replica identity default")
+        run.wait(lambda: generation(spec) == 2, what="the next generation")
+        for sql in LEAVING:
+            database18.execute(sql)
+        run.wait_exact(database18)
+    assert_exact(database18, spec)

@@ -1,0 +1,221 @@
+"""Tasks that look references up, run as Spark runs them but in this process: real Postgres, real sinks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from fix_postgres import Database
+from flusso.builder.plan import compile_referring, watched_tables
+from flusso.builder.ranges import plan_ranges, read_range
+from flusso.capture import wire
+from flusso.catalog import TableName
+from flusso.document import WriteReport
+from flusso.engine import tasks, work
+from flusso.engine.due import settle_due
+from flusso.engine.frames import changes_batch
+from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.outcome import Totals, settle_reports
+from flusso.engine.work import Destination, WorkSpec
+from flusso.engine.writer import Writer
+from flusso.postgres.introspect import read_catalog
+from flusso.postgres.version import emit_version
+from flusso.schema.parse import parse_schema
+from flusso.sinks.base import IndexState, SinkSpec
+from flusso.sinks.sqlite import SqliteSink, SqliteSpec
+from flusso.sinks.stdout import StdoutSpec
+
+pytestmark = pytest.mark.postgres
+
+TABLES = """
+create table users (id int primary key, name text);
+create table orders (id int primary key, user_id int);
+insert into users values (1, 'ada'), (2, 'bob');
+insert into orders values (10, 1), (11, 1), (12, 2);
+"""
+SCHEMA = parse_schema(
+    """
+version: 1
+table: users
+fields:
+  - ids: orders
+    table: orders
+    foreign_key: user_id
+    element_type: integer
+""",
+    file="users",
+)
+ORDERS = TableName("public", "orders")
+
+
+class InProcess:
+    """What `settle_due` needs of turns, without a JVM."""
+
+    parallelism = 2
+
+    @contextmanager
+    def slots(self, most: int) -> Iterator[int]:
+        yield most
+
+    def run(self, task: Any, count: int) -> list[WriteReport]:
+        numbers = (pa.record_batch([[number]], names=["id"]) for number in range(count))
+        return [report for number in numbers for report in reports_of(task(iter([number])))]
+
+    def settle(self, reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
+        return settled(reports, spec)
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    work.forget()
+
+
+@pytest.fixture
+def spec(database18: Database, tmp_path: Path) -> WorkSpec:
+    return made(database18, SqliteSpec("one", tmp_path / "one.db"))
+
+
+def made(database: Database, *sinks: SinkSpec, is_seeded: bool = True) -> WorkSpec:
+    """Make the index in the sinks, and fill it."""
+    database.execute(TABLES)
+    with database.connect() as conn:
+        plan = compile_referring("users", SCHEMA, read_catalog(conn, [SCHEMA.table, ORDERS]))
+    references = tuple(map(str, plan.references))
+    state = IndexState("users", "a" * 64, 1, is_seeded=True, references=references)
+    destinations = []
+    for sink in sinks:
+        keeps = sink.capabilities.keeps_references
+        destination = Destination(sink, replace(state.target, keeps_references=keeps))
+        work.sink(sink).ensure(destination.target, SCHEMA)
+        destinations.append(destination)
+    spec = WorkSpec(database.dsn, {"users": plan}, watched_tables([plan]), {"users": tuple(destinations)})
+    if is_seeded:
+        write(spec, read_seed(spec))
+    return spec
+
+
+def read_seed(spec: WorkSpec) -> tuple[int, list[Any]]:
+    """Build all documents and do not write them yet."""
+    conn = work.connection(spec.dsn)
+    version = emit_version(conn)
+    plan = spec.plans["users"]
+    return version, [
+        built
+        for part in plan_ranges(conn, plan, 1)
+        for chunk in read_range(conn, plan, part)
+        for built in chunk
+    ]
+
+
+def write(spec: WorkSpec, seed: tuple[int, list[Any]]) -> None:
+    writer = Writer(spec, seed[0])  # type: ignore[arg-type]
+    writer.put("users", seed[1])
+    settled(writer.finish(), spec)
+
+
+def reports_of(batches: Iterator[pa.RecordBatch]) -> list[WriteReport]:
+    return [pickle.loads(report) for batch in batches for report in batch.column(0).to_pylist()]
+
+
+def settled(reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
+    return settle_reports(reports, spec, {"users": False}, lambda: emit_version(work.connection(spec.dsn)))
+
+
+def process(
+    spec: WorkSpec, *rows: tuple[str, tuple[str | None, ...] | None, tuple[str, ...] | None]
+) -> Totals:
+    """Process changes of orders: operation, in capitals when blind, old and new (id, user)."""
+    payload = wire.encode(
+        [(ORDERS, operation, old, new, 1, n) for n, (operation, old, new) in enumerate(rows)]
+    )
+    return settled(reports_of(tasks.process_changes(spec)(iter([changes_batch(payload)]))), spec)
+
+
+def orders_in(spec: WorkSpec, number: int = 0) -> dict[str, list[int]]:
+    destination = spec.destinations["users"][number]
+    found = work.sink(destination.sink).read(destination.target, ["1", "2"])
+    return {id_: json.loads(stored.body)["orders"] for id_, stored in found.items()}
+
+
+def test_a_row_that_goes_leaves_its_document_though_the_log_does_not_say_which(
+    database18: Database, spec: WorkSpec
+) -> None:
+    database18.execute("delete from orders where id = 10")
+    assert process(spec, ("D", ("10", None), None)).written == 1
+    assert orders_in(spec) == {"1": [11], "2": [12]}
+
+
+def test_a_row_that_moves_leaves_one_document_and_joins_another(database18: Database, spec: WorkSpec) -> None:
+    database18.execute("update orders set user_id = 2 where id = 10")
+    assert process(spec, ("U", None, ("10", "2"))).written == 2
+    assert orders_in(spec) == {"1": [11], "2": [10, 12]}
+
+
+def test_what_earlier_batches_wrote_is_found(database18: Database, spec: WorkSpec) -> None:
+    for user, expected in ((2, {"1": [11], "2": [10, 12]}), (1, {"1": [10, 11], "2": [12]})):
+        database18.execute("update orders set user_id = %s where id = 10", user)
+        process(spec, ("U", None, ("10", str(user))))
+        assert orders_in(spec) == expected
+
+
+def test_a_change_that_is_not_blind_asks_nobody(
+    database18: Database, spec: WorkSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(SqliteSink, "find_references", lambda *_: asked.append(1) or iter(()))
+    process(spec, ("d", ("10", "1"), None), ("i", None, ("13", "2")), ("u", None, ("11", "1")))
+    assert asked == []
+    process(spec, ("U", None, ("10", "1")), ("D", ("12", None), None), ("U", None, ("11", "1")))
+    assert asked == [1]
+
+
+def test_what_one_sink_finds_is_built_for_all(database18: Database, tmp_path: Path) -> None:
+    """A batch that was written to one sink and not to another is found by the one that lacks it."""
+    spec = made(database18, SqliteSpec("one", tmp_path / "one.db"), SqliteSpec("two", tmp_path / "two.db"))
+    database18.execute("delete from orders where id = 10")
+    one = replace(spec, destinations={"users": spec.destinations["users"][:1]})
+    process(one, ("D", ("10", None), None))
+    assert (orders_in(spec, 0)["1"], orders_in(spec, 1)["1"]) == ([11], [10, 11])
+    process(spec, ("D", ("10", None), None))
+    assert orders_in(spec, 1)["1"] == [11]
+
+
+def test_beside_a_sink_that_keeps_references_stdout_gets_every_document(
+    database18: Database, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spec = made(database18, SqliteSpec("one", tmp_path / "one.db"), StdoutSpec("out"))
+    capfd.readouterr()
+    database18.execute("delete from orders where id = 10")
+    process(spec, ("D", ("10", None), None))
+    (line,) = capfd.readouterr().out.splitlines()
+    assert json.loads(line)["document"] == {"orders": [11]}
+
+
+def test_a_range_written_after_the_look_up_is_mended_when_the_seed_has_ended(
+    database18: Database, tmp_path: Path
+) -> None:
+    """The row is read by the range, goes, is looked up, and only then is the range written."""
+    spec = made(database18, SqliteSpec("one", tmp_path / "one.db"), is_seeded=False)
+    (destination,) = spec.destinations["users"]
+    entry = Entry(destination, IndexState("users", destination.target.digest, 1))
+    ledger = Ledger([entry])
+    late = read_seed(spec)
+    database18.execute("delete from orders where id = 10")
+    remembering = replace(spec, remembers=ledger.remembering())
+    assert process(remembering, ("D", ("10", None), None)).written == 0
+    write(spec, late)
+    assert orders_in(spec)["1"] == [10, 11]
+    entry.is_settling = True
+    assert ledger.remembering() == frozenset()
+    assert settle_due(InProcess(), spec, entry) > 0  # type: ignore[arg-type]
+    assert orders_in(spec) == {"1": [11], "2": [12]}
+    assert settle_due(InProcess(), spec, entry) == 0  # type: ignore[arg-type]
