@@ -23,8 +23,9 @@ class FaultySpec:
     """A sqlite sink that misbehaves while a file of the given name lies in `folder`.
 
     `closed`: writes are refused as if the server were down. `stalled`: they wait. `kill-on-record`: once, the
-    process that records a position dies right before it does. `fail-on-record`: once, recording fails. The
-    last two wait until something was written, which the file `writes` lists.
+    process that records a position dies right before it does. `fail-on-record`: once, recording fails. These
+    two wait until something was written, which the file `writes` lists. `kill-at`: once, the process that
+    records a seed dies right after it has recorded at least the share that the file names.
     """
 
     inner: SqliteSpec
@@ -74,6 +75,10 @@ class FaultySink:
         if self._take("fail-on-record"):
             raise SinkUnavailable("recording fails once for the test")
         self._inner.save_state(state)
+        share = self._folder / "kill-at"
+        if not state.is_seeded and share.exists() and state.seeding.share >= float(share.read_text()):
+            share.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def _take(self, fault: str) -> bool:
         if not (self._folder / "writes").exists():

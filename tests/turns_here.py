@@ -13,6 +13,7 @@ import pyarrow as pa
 from flusso.engine import work
 from flusso.engine.events import Event, SeedFinished
 from flusso.engine.provision import Prepared, prepare
+from flusso.engine.room import Room
 from flusso.engine.seed import Seeder
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.tasks import Batches
@@ -46,7 +47,7 @@ class Seed:
         self.prepared: Prepared = prepared
         self._clock = connect(spec.dsn)
         self._lock = threading.Lock()
-        room = threading.Semaphore(1)
+        room = Room(1)
         turns = TurnsHere(
             None,  # type: ignore[arg-type]
             spec.skips, spec.batch.seed_range_mb, 1, self._emit, self._hear, room, spec.patience,

@@ -83,7 +83,7 @@ class Seeding:
     @property
     def share(self) -> float:
         """How much of it is done, from 0 to 1."""
-        return self.done / self.blocks if self.blocks else 1.0
+        return self.done / self.blocks if self.blocks else 0.0
 
     @property
     def documents_per_s(self) -> float:

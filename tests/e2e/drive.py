@@ -22,10 +22,11 @@ class _Named:
         self.name = ""
 
 
-def main(dsn: str, slot: str, folder: str) -> None:
+def main(dsn: str, slot: str, folder: str, range_mb: str = "0.1") -> None:
     database: Database = _Named(dsn)  # type: ignore[assignment]
     sink = FaultySpec(sqlite_sink(Path(folder)), folder)
     spec = replace(market_spec(database, sink), slot=slot, is_once=True)
+    spec = replace(spec, batch=replace(spec.batch, seed_range_mb=float(range_mb)))
     run_pipeline(spec, lambda event: print(event, file=sys.stderr), threading.Event())
 
 

@@ -131,7 +131,7 @@ def test_a_table_that_is_gone_is_no_longer_waited_for() -> None:
 def test_without_any_table_there_is_nothing_to_write() -> None:
     filling = _filling()
     assert filling.is_whole
-    assert filling.seeding.share == 1
+    assert not filling.has_ranges
 
 
 def test_most_of_an_index_is_refreshed_once_and_not_when_all_is_there() -> None:

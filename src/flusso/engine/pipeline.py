@@ -25,6 +25,7 @@ from flusso.engine.lookout import Lookout
 from flusso.engine.outage import Outage
 from flusso.engine.policy import is_mended_by_reseed, needs_new_look
 from flusso.engine.provision import Prepared, prepare
+from flusso.engine.room import Room
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
@@ -199,7 +200,7 @@ class Pipeline:
             self._seed_parallelism(),
             clock.emit,
             self.tell,
-            threading.Semaphore(self._limits().seed),
+            Room(self._limits().seed),
             self.spec.patience,
         )
 

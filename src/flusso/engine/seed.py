@@ -156,9 +156,13 @@ class Seeder:
     def _attempt(self, job: _Job, turn: Sequence[BlockRange]) -> tuple[TurnReport, Totals]:
         turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, job.filling.turns))
         with self.turns.slots(1):
+            began_s = time.monotonic()
             report: TurnReport
             [report] = self.turns.run(tasks.write_ranges(job.spec, [turn], turn_s), 1)
-        return report, self.turns.settle(report.reports, job.spec)
+            worked_s = time.monotonic() - began_s
+        totals = self.turns.settle(report.reports, job.spec)
+        self.turns.room.feel(worked_s, totals.backed_off_s)
+        return report, totals
 
     def _note(
         self,

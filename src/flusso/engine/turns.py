@@ -23,6 +23,7 @@ from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.retry import collect
+from flusso.engine.room import Room
 from flusso.engine.session import SEED_POOL
 from flusso.engine.tasks import Batches
 from flusso.engine.work import WorkSpec
@@ -40,8 +41,8 @@ class Turns:
     """How many slots one of them may have at a time."""
     emit: Callable[[], Version]
     tell: Listener
-    room: threading.Semaphore
-    """One for each slot that all of them together may have."""
+    room: Room
+    """The slots that all of them together may have."""
     patience: Patience = field(default_factory=Patience)
 
     def outage(self, stop: threading.Event) -> Outage:
@@ -62,16 +63,11 @@ class Turns:
     @contextmanager
     def slots(self, most: int) -> Iterator[int]:
         """Take at least one slot, and more of those that are free."""
-        taken = 0
+        taken = self.room.take(most)
         try:
-            self.room.acquire()
-            taken = 1
-            while taken < most and self.room.acquire(blocking=False):
-                taken += 1
             yield taken
         finally:
-            if taken:
-                self.room.release(taken)
+            self.room.give(taken)
 
     def run(self, task: Callable[[Batches], Batches], count: int) -> list[Any]:
         """Run a task so many times side by side, each with its number; give what they report."""
