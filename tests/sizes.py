@@ -12,6 +12,8 @@ class Sizes:
 
     seed_users: int
     """Rows seeded while a writer runs."""
+    seed_rows: int
+    """Rows seeded while the slot is watched: narrow ones, so that there can be many."""
     cluster_users: int
     """Rows seeded while executors are killed."""
     outage_s: float
@@ -34,6 +36,7 @@ IS_FULL = os.environ.get("FLUSSO_TEST_SCALE") == "full"
 SIZES = (
     Sizes(
         seed_users=200_000,
+        seed_rows=2_000_000,
         cluster_users=200_000,
         outage_s=90.0,
         transaction_changes=5_000_000,
@@ -46,6 +49,7 @@ SIZES = (
     if IS_FULL
     else Sizes(
         seed_users=8_000,
+        seed_rows=30_000,
         cluster_users=10_000,
         outage_s=3.0,
         transaction_changes=200_000,

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -169,6 +173,27 @@ def test_a_range_comes_in_pieces_of_a_size_in_bytes(database: Database) -> None:
     with database.connect() as conn:
         sizes = [len(batch) for batch in read_range(conn, plan, BlockRange("things", 0, None))]
     assert sizes == [10, 10, 10, 10, 10]
+
+
+def test_memory_holds_a_few_rows_of_a_range_however_large_they_are(database18: Database) -> None:
+    database18.execute("create table things (id bigint primary key, name text)")
+    # Small ones first: whoever guesses from them how many to fetch asks for far too many.
+    database18.execute("insert into things select n, 'small' from generate_series(1, 3000) as n")
+    database18.execute(
+        "insert into things select n, repeat('x', 8000000) from generate_series(3001, 3050) as n"
+    )
+    schema = "version: 1\ntable: things\nfields:\n  - text: name\n"
+    read = subprocess.run(
+        [sys.executable, Path(__file__).parent / "read_large.py", database18.dsn.text, schema],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert read.returncode == 0, read.stderr
+    count, size_mb, grown_mb = map(int, read.stdout.split())
+    assert (count, size_mb) == (3050, 400)
+    assert grown_mb < 100
 
 
 def test_a_range_left_in_the_middle_leaves_no_transaction_behind(database: Database) -> None:

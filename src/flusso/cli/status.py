@@ -15,6 +15,7 @@ from flusso.capture.slot_facts import measure_slot
 from flusso.cli.assemble import dsn_of, load, pipeline_spec
 from flusso.cli.blind_text import blind_to_json, print_blind
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix, Slot
+from flusso.cli.progress import describe_pace
 from flusso.cli.report import open_console, printable
 from flusso.engine.blind import Blind
 from flusso.engine.preflight import look_for_blind
@@ -23,6 +24,7 @@ from flusso.errors import SchemaError, SinkUnavailable, SourceError, SourceUnava
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Dsn, connect
 from flusso.schema.digest import digest
+from flusso.seeding import Seeding
 from flusso.sinks.base import Sink, SinkSpec
 
 
@@ -60,6 +62,21 @@ class DebtFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class SeedFacts:
+    """How far the filling of a generation has come, as it was remembered last."""
+
+    percent: float
+    documents: int
+    bytes: int
+    documents_per_s: float
+    bytes_per_s: float
+    left_s: float | None
+    """How long the rest will take; None when nothing is known of that."""
+    described: str
+    """The same for a reader."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexFacts:
     """One index in one sink."""
 
@@ -79,6 +96,8 @@ class IndexFacts:
     waiting_since: str | None = None
     error: str | None = None
     """Why nothing is known of it."""
+    seed: SeedFacts | None = None
+    """While it is being filled."""
 
 
 def status(
@@ -174,6 +193,19 @@ def _stored_facts(index: IndexSpec, sink_spec: SinkSpec, sink: Sink) -> IndexFac
         tuple(DebtFacts(debt.scope.value, debt.reasons, str(Lsn(debt.since))) for debt in state.debts),
         state.waiting_for or None,
         _clock(state.waiting_since) if state.waiting_for else None,
+        seed=None if state.is_seeded else _seed_facts(state.seeding),
+    )
+
+
+def _seed_facts(seeding: Seeding) -> SeedFacts:
+    return SeedFacts(
+        round(100 * seeding.share, 1),
+        seeding.documents,
+        seeding.bytes,
+        round(seeding.documents_per_s, 1),
+        round(seeding.bytes_per_s, 1),
+        None if seeding.left_s is None else round(seeding.left_s, 1),
+        describe_pace(seeding).strip(),
     )
 
 
@@ -207,6 +239,8 @@ def _print(slot: SlotFacts, indexes: list[IndexFacts]) -> None:
     for facts in indexes:
         if facts.error is not None:
             console.print(f'"{facts.index}" in sink "{facts.sink}": {printable(facts.error)}')
+        if facts.seed is not None:
+            console.print(f'"{facts.index}" in sink "{facts.sink}" is being filled: {facts.seed.described}')
         if facts.waiting_for:
             waits = f'"{facts.index}" in sink "{facts.sink}" waits since {facts.waiting_since}'
             console.print(f"{waits}: {printable(facts.waiting_for)}")
