@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import capture, idle, live, memory, seed, verify
+from bench import capture, idle, live, memory, seed, verify, where
 from bench.report import Row, render_result, render_table, write_result
 from bench.stage import QUICK, Sizes, Stage, open_stage
 
@@ -29,6 +29,7 @@ _PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 PARTS: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "capture": capture.measure,
     "seed": seed.measure,
+    "where": where.measure,
     "verify": verify.measure,
     "live": live.measure,
     "idle": idle.measure,

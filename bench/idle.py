@@ -46,19 +46,20 @@ def measure(stage: Stage) -> Iterator[Row]:
 
 def _idle(pipeline: Pipeline, seconds: float) -> dict[str, float]:
     """Wait, and give the cores used by each kind of process."""
-    started_s, before = time.monotonic(), _cpu_seconds(pipeline)
+    started_s, before = time.monotonic(), cpu_seconds(pipeline)
     time.sleep(seconds)
-    waited_s, after = time.monotonic() - started_s, _cpu_seconds(pipeline)
+    waited_s, after = time.monotonic() - started_s, cpu_seconds(pipeline)
     return {role: (after[role] - before[role]) / waited_s for role in after}
 
 
-def _cpu_seconds(pipeline: Pipeline) -> dict[str, float]:
+def cpu_seconds(pipeline: Pipeline) -> dict[str, float]:
+    """Give what each kind of process has used so far."""
     return {
-        role: sum(_cpu_of(process) for process in processes) for role, processes in pipeline.by_role().items()
+        role: sum(cpu_of(process) for process in processes) for role, processes in pipeline.by_role().items()
     }
 
 
-def _cpu_of(process: psutil.Process) -> float:
+def cpu_of(process: psutil.Process) -> float:
     """What a process used, with what its children had used when they ended."""
     try:
         times = process.cpu_times()

@@ -28,7 +28,7 @@ from flusso.schema.parse import parse_schema
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.search.opensearch import OpenSearchSpec
 
-_AIM = 0.7
+_AIM = 0.85
 _BODY_BYTES = 1_000_000
 _CONNECTIONS = (1, 2, 3, 4)
 _PREFIX = "raw_"

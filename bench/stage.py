@@ -155,9 +155,12 @@ class Stage:
         """Open a connection of the workload's own, in autocommit."""
         return psycopg.connect(self.dsn.text, autocommit=True)
 
-    def start(self, *arguments: str, indexes: tuple[str, ...] = (INDEX,)) -> Pipeline:
-        """Start `flusso run` for these indexes."""
+    def start(
+        self, *arguments: str, indexes: tuple[str, ...] = (INDEX,), master: str | None = None
+    ) -> Pipeline:
+        """Start `flusso run` for these indexes, on this Spark master if it matters."""
         config = _CONFIG.format(slot=SLOT, url=self.search.url)
+        config += f'\n[spark]\nmaster = "{master}"\n' if master else ""
         config += "".join(_INDEX_CONFIG.format(name=name) for name in indexes)
         (self.folder / "flusso.toml").write_text(config)
         return start_flusso(self.folder, {"DATABASE_URL": self.dsn.text}, *arguments)
