@@ -20,6 +20,7 @@ from flusso.engine.tasks import Batches
 from flusso.engine.turns import Turns
 from flusso.postgres.connect import connect
 from flusso.postgres.version import emit_version
+from pipelines import publish_seeded
 from waiting import wait_until
 
 
@@ -50,7 +51,7 @@ class Seed:
         room = Room(1)
         turns = TurnsHere(
             None,  # type: ignore[arg-type]
-            spec.skips, spec.batch.seed_range_mb, 1, self._emit, self._hear, room, spec.patience,
+            prepared.quarantine, spec.batch.seed_range_mb, 1, self._emit, self._hear, room, spec.patience,
         )  # fmt: skip
         self.seeder = Seeder(turns, replace(prepared.work, lanes=1), prepared.ledger)
 
@@ -70,6 +71,7 @@ class Seed:
             wait_until(lambda: not self.seeder.is_running(), what="the end of the seed")
             if self.seeder.failure is not None:
                 raise self.seeder.failure
+            publish_seeded(self.prepared.ledger)  # as the stream does between two batches
             return self.events
         finally:
             self.seeder.close(60)

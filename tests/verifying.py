@@ -43,7 +43,7 @@ def fill(spec: PipelineSpec) -> Prepared:
             ranges = plan_ranges(conn, prepared.work.plans[index], spec.batch.seed_range_mb)
         (report,) = run_here(tasks.write_ranges(prepared.work, [ranges], 600.0), 1)
         assert report.done == len(ranges)
-        totals = settle_reports(report.reports, prepared.work, {}, lambda: Version(0))
+        totals = settle_reports(report.reports, prepared.work, prepared.quarantine, lambda: Version(0))
         entries = prepared.ledger.of(index)
         prepared.ledger.advance_seed(entries, Seeding(), totals.highest_version)
     publish_seeded(prepared.ledger, *{entry.state.index for entry in prepared.ledger.entries})
@@ -55,7 +55,7 @@ def write_documents(prepared: Prepared, index: str, *ids: str) -> None:
     columns = len(prepared.work.plans[index].key)
     share = [DocumentId(index, key_of(id_, columns)) for id_ in ids]
     reports = run_here(tasks.write_held(prepared.work, [share], only_gone=False), 1)
-    settle_reports(reports, prepared.work, {}, lambda: Version(0))
+    settle_reports(reports, prepared.work, prepared.quarantine, lambda: Version(0))
 
 
 def record(prepared: Prepared, spec: PipelineSpec) -> None:

@@ -46,6 +46,7 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │   ├── SinkRefused           4  it answers, and says no
     │   │   ├── GenerationGone    4  what was written to is there no more
     │   │   └── OutputClosed      4  whoever read standard output has had enough
+    │   ├── SinkRestored          4  it is older than what was written to it, and another sink is not
     │   ├── IndexUnready          4  it has no whole index of the present schema to compare
     │   └── IndexRequested        4  a command asks something of a running pipeline: begin again
     ├── DocumentMissing           1  there is no document of that id
@@ -267,6 +268,10 @@ class SinkRefused(SinkError):
 
 class IndexUnready(SinkError):
     """A sink has no whole index of the present schema: there is nothing to compare."""
+
+
+class SinkRestored(SinkError):
+    """A sink was put back to an older state while another went on."""
 
 
 class OutputClosed(SinkRefused):

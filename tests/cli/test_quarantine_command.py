@@ -20,6 +20,7 @@ from flusso.engine.provision import prepare
 from flusso.errors import ConfigError, DocumentMissing
 from flusso.lsn import Lsn, Version
 from flusso.sinks.base import Sink
+from pipelines import publish_seeded
 
 pytestmark = pytest.mark.postgres
 
@@ -53,7 +54,7 @@ class Bed:
         spec = pipeline_spec(load(Path("flusso.toml")))
         prepared = prepare(spec, lambda event: None, threading.Event())
         assert prepared is not None
-        prepared.ledger.finish_seed("users", 1)
+        publish_seeded(prepared.ledger, "users")
         self.with_sink(lambda sink: sink.quarantine([FIRST, SECOND]))
 
     def with_sink(self, act: Callable[[Sink], Any]) -> Any:

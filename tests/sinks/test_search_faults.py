@@ -29,7 +29,7 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sink(place: Place, proxy: SearchProxy) -> Iterator[Sink]:
-    opened = place.spec(proxy.url, max_retries=6, batch_size=10, timeout_s=1.0).open()
+    opened = place.spec(proxy.url, max_retries=6, batch_size=10).open()
     opened.ensure(TARGET, SCHEMA)
     yield opened
     opened.close()
@@ -86,8 +86,11 @@ def test_all_is_written_whatever_goes_wrong_on_the_way(
 
 
 def test_a_server_that_answers_too_late_is_asked_again(place: Place, proxy: SearchProxy, sink: Sink) -> None:
+    hasty = place.spec(proxy.url, max_retries=6, timeout_s=1.0).open()
     proxy.rule = for_bulks(slow, times=1)
-    assert sink.write(TARGET, WRITES[:5], refresh=False).written == 5
+    result = hasty.write(TARGET, WRITES[:5], refresh=False)
+    hasty.close()
+    assert (result.written, result.backed_off_s > 0) == (5, True)
 
 
 def test_a_write_whose_answer_was_lost_does_not_overtake_a_newer_one(

@@ -8,14 +8,14 @@ typed error, or begins a new generation beside the serving one; `generations` de
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flusso.capture.fingerprint import Marks
 from flusso.capture.lineage import Lineage, check_lineage
 from flusso.capture.slot import SlotInfo, check_witness
 from flusso.catalog import TableName
 from flusso.debt import Debt, Scope, join
-from flusso.errors import CoverageGap, FlussoError, SlotMissing, SourceWentBack
+from flusso.errors import CoverageGap, FlussoError, SinkRestored, SlotMissing, SourceWentBack
 from flusso.lsn import Lsn, Version
 from flusso.schema.stored import stored_name
 from flusso.seeding import Seeding
@@ -52,6 +52,8 @@ class Standing:
     """Just emitted: higher than any that was handed out, unless the database is an older one."""
     published: Published
     recovered_at: str = ""
+    recorded: Mapping[str, int] = field(default_factory=dict)
+    """By index how far the sink that came furthest was written from this slot."""
 
     @property
     def lineage(self) -> Lineage:
@@ -114,13 +116,24 @@ def find_break(before: IndexState, now: Standing) -> FlussoError | None:
         check_lineage(_lineage(before), now.lineage, what)
         check_clock(before.highest_version, now.version)
         _check_owner(before, now)
-        check_witness(now.slot, Lsn(before.witness), f"{what} was written")
+        _check_witness(before, now)
         gap = now.published.find_gap(before)
         if gap is not None:
             raise gap
     except FlussoError as error:
         return error
     return None
+
+
+def _check_witness(before: IndexState, now: Standing) -> None:
+    """Refuse a slot beyond what was written. Another sink that was written so far shows that we moved it."""
+    furthest = Lsn(now.recorded.get(before.index, 0))
+    if before.witness < now.position <= furthest:
+        raise SinkRestored(
+            f'index "{before.index}" was written up to {furthest} in another sink, but here only up to '
+            f"{Lsn(before.witness)}: this one was put back to an older state, or left out for a while"
+        )
+    check_witness(now.slot, Lsn(before.witness), f'index "{before.index}" was written')
 
 
 def continued(before: IndexState, now: Standing) -> IndexState:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from flusso.engine.continuity import Standing, begun, continued, find_break, is_unwritten
 from flusso.engine.policy import is_mended_by_reseed
-from flusso.errors import FlussoError
+from flusso.errors import FlussoError, SinkRestored
 from flusso.sinks.base import IndexState
 
 
@@ -113,12 +113,12 @@ def _judged(
 ) -> FlussoError | None:
     """Say why the serving generation cannot go on; raise when nothing may take its place unasked.
 
-    With another schema it is replaced anyway.
+    With another schema it is replaced anyway. So is what a sink holds that was put back: nothing was lost.
     """
     broken = anew or find_break(serving, now)
     if broken is None:
         return None
-    is_replaced = reseeds or serving.digest != fresh.digest
+    is_replaced = reseeds or serving.digest != fresh.digest or isinstance(broken, SinkRestored)
     if not is_mended_by_reseed(broken) or not is_replaced:
         raise broken
     return broken

@@ -16,6 +16,7 @@ from flusso.errors import (
     GenerationGone,
     IndexRequested,
     PublicationYounger,
+    SinkRestored,
     SlotAdvanced,
     SlotInvalidated,
     SlotLost,
@@ -61,7 +62,9 @@ def is_mended_by_reseed(error: FlussoError) -> bool:
 
     Not on an older timeline: another server has taken over from that one, and it is the one to follow.
     """
-    lost = isinstance(error, SlotLost | SlotAdvanced | SourceReplaced | SourceWentBack | CoverageGap)
+    lost = isinstance(
+        error, SlotLost | SlotAdvanced | SourceReplaced | SourceWentBack | CoverageGap | SinkRestored
+    )
     return lost and not isinstance(error, TimelineBehind)
 
 

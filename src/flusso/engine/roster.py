@@ -121,6 +121,7 @@ def enrol(
     needed = {each.name: each.schema for each in find_retained(spec.indexes, known)}
     if not needed.keys() <= {each.name for each in retained}:
         return None
+    now = replace(now, recorded=_recorded(known.values(), now))
     roster = Roster(Ledger([]))
     for index in spec.indexes:
         for sink in index.sinks:
@@ -133,6 +134,16 @@ def enrol(
         rows = marks.fingerprint(now.published.reads[entry.plan_name])
         entry.state = replace(entry.state, publication=rows)
     return roster
+
+
+def _recorded(known: Iterable[States], now: Standing) -> dict[str, int]:
+    """Say by index how far the sink that came furthest was written from the slot as it is."""
+    furthest: dict[str, int] = {}
+    owner = (now.slot.name, now.system_identifier, now.version.timeline)
+    for state in (state for states in known for state in states.all):
+        if (state.slot, state.system_identifier, state.timeline) == owner:
+            furthest[state.index] = max(state.witness, furthest.get(state.index, 0))
+    return furthest
 
 
 def _enrol(

@@ -1,0 +1,126 @@
+"""Documents that cannot be built: kept aside or a reason to stop, while seeding and following. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fix_postgres import Database
+from flusso.document import Refusal
+from flusso.engine import work
+from flusso.engine.provision import Prepared
+from flusso.engine.spec import IndexSpec, PipelineSpec
+from flusso.errors import DocumentRefused
+from flusso.schema.parse import parse_schema
+from pipelines import market_spec, sqlite_sink, stored_bodies
+from turns_here import Seed
+from verifying import fill, write_documents
+
+pytestmark = pytest.mark.postgres
+
+SCHEMA = """
+version: 1
+table: users
+fields:
+  - text: name
+  - has_many: notes
+    table: notes
+    foreign_key: user_id
+    filters: [{raw: "worth::int > 0"}]
+    fields: [{keyword: worth}]
+"""
+REASON = "cannot be built: invalid text representation (SQLSTATE 22P02)"
+
+
+@pytest.fixture
+def spec(database18: Database, tmp_path: Path) -> Iterator[PipelineSpec]:
+    database18.execute("create table users (id int primary key, name text)")
+    database18.execute("create table notes (id int primary key, user_id int, worth text)")
+    database18.execute("insert into users select n, 'user ' || n from generate_series(1, 300) as n")
+    database18.execute("insert into notes select id, id, '5' from users")
+    schema = parse_schema(SCHEMA, file="users.schema.yml")
+    index = IndexSpec("users", schema, (sqlite_sink(tmp_path),), skips_refused=True)
+    yield market_spec(database18, sqlite_sink(tmp_path), indexes=(index,))
+    work.forget()
+
+
+def spoil(database: Database, *ids: int, worth: str = "much") -> None:
+    database.execute("update notes set worth = %s where id = any(%s)", worth, list(ids))
+
+
+def quarantined(spec: PipelineSpec) -> dict[str, Refusal]:
+    sink = spec.indexes[0].sinks[0].open()
+    try:
+        return {each.id: each for each in sink.quarantined("users")}
+    finally:
+        sink.close()
+
+
+def follow(prepared: Prepared, *ids: str) -> None:
+    """Write documents as the next batch would."""
+    holders = prepared.quarantine.holders
+    write_documents(replace(prepared, work=replace(prepared.work, quarantines=holders)), "users", *ids)
+
+
+def stopping(spec: PipelineSpec) -> PipelineSpec:
+    return replace(spec, indexes=(replace(spec.indexes[0], skips_refused=False),))
+
+
+def test_a_seed_keeps_aside_what_cannot_be_built_and_writes_all_else(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    spoil(database18, 7, 250)
+    seed = Seed(spec)
+    seed.run()
+    assert seed.is_finished
+    found = quarantined(spec)
+    assert {id_: (each.reason, each.attempts) for id_, each in found.items()} == {
+        "7": (REASON, 1),
+        "250": (REASON, 1),
+    }
+    assert all(each.at > 0 and each.version > 0 for each in found.values())
+    assert len(stored_bodies(spec)) == 298
+
+
+def test_a_later_version_that_is_good_clears_the_entry_and_one_that_is_bad_counts(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    prepared = fill(spec)
+    spoil(database18, 7, 8, 9)
+    follow(prepared, "6", "7", "8", "9")
+    assert set(quarantined(spec)) == {"7", "8", "9"}
+    spoil(database18, 7, worth="6")
+    database18.execute("delete from users where id = 9")
+    follow(prepared, "7", "8", "9")
+    assert {id_: each.attempts for id_, each in quarantined(spec).items()} == {"8": 2}
+    assert len(stored_bodies(spec)) == 299
+
+
+def test_entries_of_an_earlier_process_are_cleared_too(spec: PipelineSpec, database18: Database) -> None:
+    spoil(database18, 7)
+    fill(spec)
+    work.forget()
+    spoil(database18, 7, worth="6")
+    again = fill(spec)
+    follow(again, "7")
+    assert quarantined(spec) == {}
+
+
+def test_with_the_policy_to_stop_the_document_is_named_and_nothing_is_kept_aside(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    prepared = fill(stopping(spec))
+    spoil(database18, 7)
+    with pytest.raises(DocumentRefused, match=r"users/7 \(cannot be built: invalid text") as raised:
+        follow(prepared, "6", "7")
+    assert (raised.value.exit_code, "much" in str(raised.value)) == (5, False)
+    assert quarantined(spec) == {}
+
+
+def test_a_seed_stops_by_the_same_policy(spec: PipelineSpec, database18: Database) -> None:
+    spoil(database18, 7)
+    with pytest.raises(DocumentRefused, match="users/7"):
+        Seed(stopping(spec)).run()
