@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -136,6 +139,24 @@ def run_once(spec: PipelineSpec, session: Session) -> list[Event]:
     events: list[Event] = []
     run_pipeline(replace(spec, is_once=True), events.append, threading.Event(), session=session)
     return events
+
+
+def drive(database: Database, spec: PipelineSpec, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the market's pipeline in a process of its own, to its end or its death."""
+    tests = Path(__file__).parent
+    return subprocess.run(
+        [sys.executable, tests / "e2e" / "drive.py", database.dsn.text, spec.slot, folder],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+        text=True,
+        timeout=SIZES.patience_s,
+    )
+
+
+def is_free(database: Database, slot: str) -> bool:
+    """Whether nobody reads the slot."""
+    found = database.execute("select active_pid is null from pg_replication_slots where slot_name = %s", slot)
+    return bool(found[0][0])
 
 
 def current_lsn(database: Database) -> Lsn:

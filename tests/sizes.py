@@ -22,6 +22,8 @@ class Sizes:
     """Changes in one transaction."""
     transaction_users: int
     """Documents that it touches over and over."""
+    fan_out_users: int
+    """Documents, of which one row changes a large part."""
     fuzzed_messages: int
     """Damaged messages given to the decoders."""
     unwatched_changes: int
@@ -41,6 +43,7 @@ SIZES = (
         outage_s=90.0,
         transaction_changes=5_000_000,
         transaction_users=20_000,
+        fan_out_users=2_000_000,
         fuzzed_messages=2_000_000,
         unwatched_changes=100_000,
         storm_s=60.0,
@@ -54,6 +57,7 @@ SIZES = (
         outage_s=3.0,
         transaction_changes=200_000,
         transaction_users=2_000,
+        fan_out_users=20_000,
         fuzzed_messages=5_000,
         unwatched_changes=50_000,
         storm_s=2.0,

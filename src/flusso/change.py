@@ -17,6 +17,9 @@ UNCHANGED: Final = "\x00"
 """Stands for a large value that the UPDATE did not touch and the WAL does not repeat. No Postgres text
 holds this character."""
 
+ALL: Final = -1
+"""In place of the columns that an update changed: any of them may have been."""
+
 Values = tuple[str | None, ...]
 """The watched columns of one row, in the order of `WatchedTable.columns`."""
 
@@ -32,6 +35,9 @@ class Operation(StrEnum):
     """Some rows changed while the table lacked a watched column, by that name: which ones cannot be told."""
 
 
+_LAST_BIT = 61
+
+
 @dataclass(frozen=True, slots=True)
 class WatchedTable:
     """A table that capture follows, with the columns that it extracts."""
@@ -44,6 +50,13 @@ class WatchedTable:
     """Of the columns those that lead to documents: what an old row must show."""
     oid: int = 0
     """By which its changes are known even under another name; 0 when it is not known."""
+    read: tuple[str, ...] = ()
+    """Every column that documents are made from: an update that changes none of them is left out. Without
+    any, none is."""
+
+    def bits(self) -> dict[str, int]:
+        """Give each column read the bit by which a change tells that it changed; the last ones share one."""
+        return {name: 1 << min(place, _LAST_BIT) for place, name in enumerate(self.read)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +77,5 @@ class Change:
     """Raw messages of the transaction up to and including this one."""
     is_blind: bool = False
     """Whether it is an update or a delete whose old row, as it was written to the WAL, lacks link columns."""
+    changed: int = ALL
+    """Of an update whose whole old row is known: the bits of the columns read that are others now."""

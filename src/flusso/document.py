@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from flusso.debt import Scope
+from flusso.debt import Owed
 from flusso.errors import FlussoError
 
 Key = tuple[str, ...]
@@ -147,7 +147,7 @@ class WriteReport:
     failure: FlussoError | None = None
     is_overflow: bool = False
     """More documents than one task should build: nothing was written, spread them instead."""
-    owes: tuple[Scope, str] | None = None
+    owes: Owed | None = None
     """Which documents of the index must be built anew, and why; such a report says nothing else."""
     deferred: tuple[tuple[str, Write], ...] = field(default=())
     """(sink, write) pairs for sinks that live beside the driver."""

@@ -23,7 +23,7 @@ from flusso.capture.slot import ensure_slot
 from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.catalog import TableName
 from flusso.change import Change, WatchedTable
-from flusso.document import Key, id_text, key_of
+from flusso.document import DocumentId, Key, id_text, key_of
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import IndexSchema, tables_of
 from flusso.schema.parse import parse_schema
@@ -87,17 +87,22 @@ class Follower:
         """Make a change, follow it, and name the documents that were built for it."""
         changes = self.read(sql)
         touched: dict[str, dict[Key, None]] = {plan.index: {} for plan in self.plans}
-        for document in resolve(self.conn, self.plans, changes, self.watched):
+        for document in self.resolve(changes):
             touched[document.index][document.key] = None
         for index, id_ in self.referring(changes, self.tokens):
             touched[index][key_of(id_, len(self._plan(index).key))] = None
-        truncated = {index for index, _, _ in find_owed(self.plans, changes)}
+        truncated = {owed.index for owed in find_owed(self.plans, changes)}
         for plan in self.plans:
             if plan.index in truncated:
                 known = (key_of(id_, len(plan.key)) for id_ in self.documents[plan.index])
                 touched[plan.index].update(dict.fromkeys(known))
             self._build(plan, list(touched[plan.index]))
         return {(index, id_text(key)) for index, keys in touched.items() for key in keys}
+
+    def resolve(self, changes: list[Change]) -> list[DocumentId]:
+        """Name the documents that changes lead to."""
+        found = resolve(self.conn, self.plans, changes, self.watched)
+        return [each for each in found if isinstance(each, DocumentId)]
 
     def _plan(self, index: str) -> IndexPlan:
         return next(plan for plan in self.plans if plan.index == index)

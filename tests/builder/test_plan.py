@@ -202,7 +202,7 @@ def test_a_mistake_is_named(schema: IndexSchema, part: str) -> None:
 
 def test_watched_tables_have_their_key_first_and_then_their_links() -> None:
     plans = [compile_index(name, SCHEMAS[name], catalog()) for name in ("shop", "pairs")]
-    assert tuple(replace(watched, oid=0) for watched in watched_tables(plans)) == (
+    assert tuple(replace(watched, oid=0, read=()) for watched in watched_tables(plans)) == (
         WatchedTable(table("countries"), ("code",), links=("code",)),
         WatchedTable(table("items"), ("id", "order_id"), links=("order_id",)),
         WatchedTable(table("orders"), ("id", "user_id"), links=("user_id",)),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
 import pytest
 from declared import (
     belongs_to,
@@ -20,7 +24,7 @@ from flusso.builder.plan import IndexPlan, watched_tables
 from flusso.builder.resolve import find_owed, resolve
 from flusso.catalog import TableName
 from flusso.change import UNCHANGED, Change, Operation, WatchedTable
-from flusso.debt import Scope
+from flusso.debt import MOST_KEYS, Owed, Reach, Scope
 from flusso.document import DocumentId
 from flusso.lsn import Lsn
 from flusso.schema.model import Group, IndexSchema, Through
@@ -99,9 +103,13 @@ def ids(
     shop: Database, plans: list[IndexPlan], changes: list[Change], watched: tuple[WatchedTable, ...]
 ) -> list[str]:
     with shop.connect() as conn:
-        documents = list(resolve(conn, plans, changes, watched))
+        documents = documents_of(resolve(conn, plans, changes, watched))
     assert len(documents) == len(set(documents))
     return sorted("|".join(document.key) for document in documents)
+
+
+def documents_of(found: Iterable[DocumentId | Owed]) -> list[DocumentId]:
+    return [each for each in found if isinstance(each, DocumentId)]
 
 
 def test_a_root_change_is_its_own_document_without_any_statement(shop: Database) -> None:
@@ -235,34 +243,71 @@ def test_truncating_a_table_names_the_indexes_that_read_it_and_no_document(
     other = compiled(shop, root("tags", scalar("label")), "tagged")
     assert ids(shop, [plan, other], [truncate(name)], watched_tables([plan])) == []
     assert list(find_owed([plan, other], [truncate(name)])) == [
-        ("things", scope, f"public.{name} was truncated")
+        Owed("things", scope, f"public.{name} was truncated")
     ]
 
 
 def test_a_truncated_root_that_documents_also_show_elsewhere_owes_all_of_them(shop: Database) -> None:
     plan = compiled(shop, root("users", BOSS))
-    assert [scope for _, scope, _ in find_owed([plan], [truncate("users")])] == [Scope.HELD]
+    assert [owed.scope for owed in find_owed([plan], [truncate("users")])] == [Scope.HELD]
 
 
-def test_many_changes_cost_one_statement_for_each_hop(
-    shop: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shop.execute("insert into users select n from generate_series(1000, 5999) as n")
-    shop.execute("insert into orders select n, n from generate_series(1000, 5999) as n")
-    statements: list[str] = []
-    stream = resolving._stream
-    monkeypatch.setattr(
-        resolving,
-        "_stream",
-        lambda conn, sql, parameters, doing: (statements.append(sql), stream(conn, sql, parameters, doing))[
-            1
-        ],
-    )
+def test_ten_thousand_changes_cost_as_many_round_trips_as_ten(shop: Database, tmp_path: Path) -> None:
+    for name, refers in (("users", "null"), ("orders", "n"), ("items", "n"), ("notes", "n")):
+        shop.execute(f"insert into {name} select n, {refers} from generate_series(20001, 30000) as n")
     plan = compiled(shop, USERS)
     log = Log([plan])
-    changes = [log.change("items", None, {"id": "1", "order_id": str(n)}) for n in range(1000, 6000)]
-    assert len(ids(shop, [plan], changes, log.watched)) == 5000
-    assert len(statements) == 1
+
+    def resolved(count: int) -> tuple[int, int]:
+        changes = [
+            log.change("notes", None, {"id": str(n), "item_id": str(n)}) for n in range(20001, 20001 + count)
+        ]
+        changes += [log.change("user_tags", {"id": "1", "user_id": str(n)}) for n in range(count)]
+        changes += [log.change("countries", None, {"code": f"{n}"}) for n in range(count)]
+        with shop.connect() as conn, (tmp_path / "trace").open("w+") as trace:
+            conn.pgconn.trace(trace.fileno())
+            found = len(list(resolve(conn, [plan], changes, log.watched)))
+            conn.pgconn.untrace()
+            trace.seek(0)
+            asked = [line for line in trace if re.search(r"\tF\t\d+\t(Query|Sync)\b", line)]
+        return found, len(asked)
+
+    (few, few_trips), (many, many_trips) = resolved(10), resolved(10_000)
+    assert (few, many) == (20, 20_000)
+    assert 0 < many_trips == few_trips
+
+
+def test_more_documents_than_the_limit_are_owed_and_none_of_them_is_named(shop: Database) -> None:
+    shop.execute("insert into users select n, 'jp' from generate_series(1000, 1999) as n")
+    plan = compiled(shop, USERS)
+    log = Log([plan])
+    changes = [
+        log.change("countries", {"code": "jp"}, {"code": "kr"}),
+        log.change("tags", None, {"id": "2"}),
+        log.change("users", None, {"id": "7"}),
+    ]
+    with shop.connect() as conn:
+        found = list(resolve(conn, [plan], changes, log.watched, limit=1000))
+    (country,) = (path for path in plan.paths if path.field == "country")
+    why = "rows of public.countries changed that more than 1,000 documents show"
+    reach = Reach(country.place, (("jp",), ("kr",)))
+    assert [each for each in found if isinstance(each, Owed)] == [Owed("things", Scope.REACHED, why, reach)]
+    assert set(documents_of(found)) == {DocumentId("things", ("2",)), DocumentId("things", ("7",))}
+
+
+def test_of_many_values_only_a_few_around_those_that_lead_to_too_much_are_owed(shop: Database) -> None:
+    shop.execute("insert into users select n, 'c' || n % 2 from generate_series(1000, 1899) as n")
+    shop.execute("insert into users select n, 'c3333' from generate_series(2000, 2999) as n")
+    plan = compiled(shop, USERS)
+    log = Log([plan])
+    changes = [log.change("countries", None, {"code": f"c{n}"}) for n in range(5000)]
+    with shop.connect() as conn:
+        found = list(resolve(conn, [plan], changes, log.watched, limit=999))
+    (owed,) = (each for each in found if isinstance(each, Owed))
+    assert owed.reach is not None
+    assert set(owed.reach.keys) == {(f"c{n}",) for n in range(3000, 4000)}
+    assert MOST_KEYS == 1000
+    assert {document.key for document in documents_of(found)} == {(str(n),) for n in range(1000, 1900)}
 
 
 def test_a_large_fan_out_streams_over_several_chunks(shop: Database, monkeypatch: pytest.MonkeyPatch) -> None:

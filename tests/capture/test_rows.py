@@ -144,7 +144,7 @@ def test_rows_come_back_as_they_were_sent(drawn: list[tuple[str, None, None]]) -
 
 
 def test_bytes_that_are_no_rows_raise_decode_error() -> None:
-    thin = wire.encode([(TableName("public", "t"), "i", None, ("1",), 5, 1)])
+    thin = wire.encode([(TableName("public", "t"), "i", None, ("1",), 5, 1, -1)])
     for payload in (b"not arrow at all", thin):
         with pytest.raises(DecodeError):
             list(row_wire.decode(payload))

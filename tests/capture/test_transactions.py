@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flusso.capture import pgoutput as m
 from flusso.capture.transactions import Assembler, Piece, Position, Row
 from flusso.catalog import IdentityKind, TableName
-from flusso.change import UNCHANGED, Values, WatchedTable
+from flusso.change import ALL, UNCHANGED, Values, WatchedTable
 from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
@@ -271,6 +271,89 @@ _bodies = st.lists(
 )
 
 
+PEOPLE = WatchedTable(TableName("public", "people"), ("id", "boss"), read=("boss", "id", "name"))
+
+
+def compared(
+    *changes: m.Message, columns: str = "id note name boss", table: WatchedTable = PEOPLE
+) -> tuple[list[Values | None], list[int], int]:
+    """New rows and changed columns that an assembler hands on of a table with a full identity, and how many
+    updates it leaves out."""
+    made = Assembler((table,), piece_changes=100, piece_bytes=1 << 20)
+    made.feed(encode(relation(1, "people", columns, columns, IdentityKind.FULL)))
+    pieces = feed(made, transaction(*changes))
+    rows = [row for piece in pieces for row in piece.changes]
+    return [row[3] for row in rows], [row[6] for row in rows], sum(piece.unchanged for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (("1", "n", "ann", None), 0),
+        (("1", "other", "ann", None), 0),
+        (("1", UNCHANGED, UNCHANGED, None), 0),
+        (("1", "n", "bea", None), 0b100),
+        (("1", "n", "ann", "7"), 0b001),
+        (("1", "n", None, None), 0b100),
+        (("1", "n", "", None), 0b100),
+        (("2", "n", "an", "7"), 0b111),
+    ],
+    ids=["nothing", "not read", "not in the log", "text", "null", "to null", "to empty", "all"],
+)
+def test_an_update_tells_which_of_the_columns_read_it_changed_and_without_any_is_left_out(
+    new: Values, expected: int
+) -> None:
+    _, changed, unchanged = compared(m.Update(1, "O", ("1", "n", "ann", None), new))
+    assert (changed, unchanged) == (([expected], 0) if expected else ([], 1))
+
+
+def test_each_update_is_compared_with_the_row_before_it_so_there_and_back_is_not_nothing() -> None:
+    here, there = ("1", "n", "ann", None), ("1", "n", "bea", None)
+    back = (m.Update(1, "O", here, there), m.Update(1, "O", there, here))
+    assert compared(*back)[1:] == ([0b100], 0), "both have the same key: folded to one, which still counts"
+    renamed = m.Update(1, "O", there, ("1", "n", "ann", "7"))
+    assert compared(back[0], renamed)[1] == [0b100, 0b101]
+
+
+def test_where_a_column_that_is_read_is_not_in_the_log_no_update_is_left_out() -> None:
+    row = ("1", "n", None)
+    assert compared(m.Update(1, "O", row, row), columns="id note boss")[1:] == ([ALL], 0)
+
+
+def test_an_update_without_its_whole_old_row_is_never_left_out() -> None:
+    row = ("1", "n", "ann", None)
+    assert compared(m.Update(1, None, None, row))[1:] == ([ALL], 0)
+    assert compared(m.Update(1, "K", row, row))[1:] == ([ALL], 0)
+
+
+def test_inserts_and_deletes_count_whatever_is_read() -> None:
+    row = ("1", "n", "ann", None)
+    assert compared(m.Insert(1, row), m.Delete(1, "O", row))[1:] == ([ALL, ALL], 0)
+
+
+def test_columns_beyond_the_last_bit_share_it() -> None:
+    names = [f"c{n:03}" for n in range(100)]
+    wide = WatchedTable(TableName("public", "people"), ("c000",), read=tuple(names))
+    old = ("1",) * 100
+    for place, bit in ((0, 0), (60, 60), (61, 61), (99, 61)):
+        new = (*old[:place], "2", *old[place + 1 :])
+        assert compared(m.Update(1, "O", old, new), columns=" ".join(names), table=wide)[1] == [1 << bit]
+
+
+def test_updates_that_were_left_out_are_counted_over_pieces_and_transactions() -> None:
+    row = ("1", "n", "ann", None)
+    made = Assembler((PEOPLE,), piece_changes=1, piece_bytes=1 << 20)
+    columns = "id note name boss"
+    made.feed(encode(relation(1, "people", columns, columns, IdentityKind.FULL)))
+    same = m.Update(1, "O", row, row)
+    inserts = [m.Insert(1, (str(n), "", "", None)) for n in range(2)]
+    pieces = feed(
+        made, [*transaction(same, inserts[0], same, inserts[1], same), *transaction(same, final=200)]
+    )
+    assert sum(piece.unchanged for piece in pieces) == 4
+    assert pieces[-1] == Piece(Position(Lsn(208)), None, unchanged=1)
+
+
 @given(st.lists(_bodies, max_size=4), st.integers(1, 4), st.sampled_from([400, 1500, 1 << 20]), st.booleans())
 def test_the_thin_reader_agrees_with_a_naive_one_over_decoded_messages(
     bodies: list[list[m.Message]], piece_changes: int, piece_bytes: int, fold: bool
@@ -334,7 +417,7 @@ def _naive(stream: Sequence[m.Message]) -> Iterable[Row]:
                 if getattr(message, "old_kind", None) == "O" and old == new:
                     old = None
             letter = type(message).__name__[0].lower()
-            yield (watched[oid].name, letter, old, new, final, ordinal)
+            yield (watched[oid].name, letter, old, new, final, ordinal, ALL)
 
 
 def _pick(

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flusso.capture import wire
+from flusso.capture.transactions import Row
 from flusso.catalog import TableName
-from flusso.change import UNCHANGED, Change, Operation
+from flusso.change import ALL, UNCHANGED, Change, Operation
 from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
@@ -18,14 +19,15 @@ _rows = st.tuples(
     _values,
     st.integers(0, 2**63 - 1),
     st.integers(1, 2**40),
+    st.sampled_from([ALL, 1, 1 << 61]),
 )
 
 
 @given(st.lists(_rows, max_size=6))
-def test_changes_come_back_as_they_were_sent(rows: list[tuple[TableName, str, None, None, int, int]]) -> None:
+def test_changes_come_back_as_they_were_sent(rows: list[Row]) -> None:
     assert list(wire.decode(wire.encode(rows))) == [
-        Change(table, Operation(operation), old, new, Lsn(commit), ordinal)
-        for table, operation, old, new, commit, ordinal in rows
+        Change(table, Operation(operation), old, new, Lsn(commit), ordinal, changed=changed)
+        for table, operation, old, new, commit, ordinal, changed in rows
     ]
 
 

@@ -75,6 +75,7 @@ max_changes = 10
 max_bytes = 1048576
 delay_ms = 5
 chunk = 20
+max_fan_out = 2000
 seed_range_mb = 1
 seed_parallelism = 3
 """
@@ -89,7 +90,7 @@ seed_parallelism = 3
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "8",
     }
-    assert found.batch == BatchSettings(10, 1048576, 5, 20, 1.0, 3)
+    assert found.batch == BatchSettings(10, 1048576, 5, 20, 2000, 1.0, 3)
     assert found.indexes[0].on_error is OnError.SKIP
 
 

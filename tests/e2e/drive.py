@@ -25,8 +25,10 @@ class _Named:
 def main(dsn: str, slot: str, folder: str, range_mb: str = "0.1") -> None:
     database: Database = _Named(dsn)  # type: ignore[assignment]
     sink = FaultySpec(sqlite_sink(Path(folder)), folder)
-    spec = replace(market_spec(database, sink), slot=slot, is_once=True)
-    spec = replace(spec, batch=replace(spec.batch, seed_range_mb=float(range_mb)))
+    spec = market_spec(database, sink)
+    # Small, so that a test need not make many documents for one row to touch too many.
+    batch = replace(spec.batch, max_fan_out=1000, seed_range_mb=float(range_mb))
+    spec = replace(spec, slot=slot, batch=batch, is_once=True)
     run_pipeline(spec, lambda event: print(event, file=sys.stderr), threading.Event())
 
 

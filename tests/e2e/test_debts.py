@@ -15,7 +15,19 @@ from flusso.engine.events import DebtAdvanced, Event
 from flusso.engine.session import Session
 from flusso.engine.spec import PipelineSpec
 from market import create_market
-from pipelines import Run, assert_exact, market_spec, owed, run_once, sqlite_sink, stored_bodies
+from pipelines import (
+    Run,
+    assert_exact,
+    drive,
+    is_free,
+    market_spec,
+    owed,
+    run_once,
+    sqlite_sink,
+    stored_bodies,
+)
+from sizes import SIZES
+from waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
@@ -72,6 +84,37 @@ def test_a_debt_is_paid_from_where_it_was_left_while_changes_go_on(
     assert sorted(before + after) == sorted(str(n) for n in range(1, 201) if n != 7)
     assert owed(spec) == ()
     assert_exact(database18, spec)
+
+
+def test_a_row_that_very_many_documents_show_is_owed_and_paid_though_its_payer_is_killed(
+    database18: Database, spec: PipelineSpec, spark_session: Session, tmp_path: Path
+) -> None:
+    create_market(database18, users=SIZES.fan_out_users)
+    database18.execute(
+        "insert into tags values (99, 'wide');insert into user_tags select id, 99 from users where id % 3 > 0"
+    )
+    run_once(spec, spark_session)
+    written = tmp_path / "writes"
+    written.unlink()
+    database18.execute("update tags set name = 'wider' where id = 99")
+    (tmp_path / "kill-on-record").touch()
+    killed = drive(database18, spec, tmp_path)
+    assert killed.returncode == -9, killed.stderr
+    (debt,) = owed(spec)
+    assert (debt.scope, debt.reach and debt.reach.keys) == (Scope.REACHED, (("99",),))
+    assert set(written.read_text().split()) < wide(database18)
+
+    wait_until(lambda: is_free(database18, spec.slot), what="the orphans to let go of the slot")
+    with Run(spec, spark_session) as run:
+        database18.execute("update users set name = 'meanwhile' where id = 7")
+        run.wait(lambda: b"meanwhile" in stored_bodies(spec)["7"], what="a change beside the debt")
+        run.wait_exact(database18)
+    assert set(written.read_text().split()) == wide(database18) | {"7"}
+    assert_exact(database18, spec)
+
+
+def wide(database: Database) -> set[str]:
+    return {str(id_) for (id_,) in database.execute("select user_id from user_tags where tag_id = 99")}
 
 
 def test_a_debt_for_the_whole_index_mends_whatever_is_wrong_with_it(

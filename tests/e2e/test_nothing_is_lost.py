@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -22,6 +19,8 @@ from pipelines import (
     assert_exact,
     confirmed_lsn,
     current_lsn,
+    drive,
+    is_free,
     market_spec,
     run_once,
     sqlite_sink,
@@ -126,23 +125,12 @@ def test_a_process_killed_between_write_and_confirm_loses_nothing(
     )
     (tmp_path / "writes").unlink()
     (tmp_path / "kill-on-record").touch()
-    killed = subprocess.run(
-        [sys.executable, Path(__file__).parent / "drive.py", database18.dsn.text, spec.slot, tmp_path],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    killed = drive(database18, spec, tmp_path)
     assert killed.returncode == -9, killed.stderr
     assert confirmed_lsn(database18, spec.slot) == before
-    wait_until(lambda: _is_free(database18, spec.slot), what="the orphans to let go of the slot")
+    wait_until(lambda: is_free(database18, spec.slot), what="the orphans to let go of the slot")
     run_once(spec, spark_session)
     assert_exact(database18, spec)
-
-
-def _is_free(database: Database, slot: str) -> bool:
-    found = database.execute("select active_pid is null from pg_replication_slots where slot_name = %s", slot)
-    return bool(found[0][0])
 
 
 def _write_without_pause(database: Database, done: threading.Event) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flusso.debt import Cursor, Debt, Scope
+from flusso.debt import Cursor, Debt, Reach, Scope
 from flusso.errors import SinkRefused
 from flusso.sinks.base import IndexState, States
 from flusso.sinks.state import state_from_json, state_key, state_to_json, states_of
@@ -30,7 +30,9 @@ def test_a_state_of_an_earlier_release_is_read_and_a_newer_one_of_that_generatio
 def test_a_debt_reads_back_as_it_was_written() -> None:
     cursor = Cursor('"public"."users"', 16384, 40, are_rows_paid=True, after="0:17:99")
     debt = Debt(Scope.WHOLE, ("a was attached", "b was dropped"), 1 << 40, 3, cursor)
-    state = IndexState("books", "d", 3, debts=(debt,))
+    reach = Reach('["orders", "public.orders", "id"]', (("1", "a"), ("2", "b")))
+    reached = Debt(Scope.REACHED, ("rows changed",), 7, cursor=Cursor(has_begun=True), reach=reach)
+    state = IndexState("books", "d", 3, debts=(debt, reached))
     assert state_from_json(state_to_json(state)) == state
 
 

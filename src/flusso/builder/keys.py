@@ -37,15 +37,20 @@ def columns_of(table: Table, names: Sequence[str]) -> tuple[Column, ...]:
     return tuple(table.columns[name] for name in names)
 
 
-def match_keys(alias: str, columns: Sequence[Column]) -> str:
-    """Compare columns with the tuples in `$1`, `$2` …, in a form that an index on them serves."""
+def match_keys(alias: str, columns: Sequence[Column], sources: Sequence[Column] = (), first: int = 1) -> str:
+    """Compare columns with the tuples in `$1`, `$2` …, in a form that an index on them serves.
+
+    The tuples are values of `sources`, where those are other columns; they may come later than `$1`.
+    """
+    sources = sources or columns
     if len(columns) == 1 and not columns[0].is_array:
-        (column,) = columns
-        return f"{alias}.{quote(column.name)} {operator(column, '=')} any($1::text[]::{column.type}[])"
+        name = f"{alias}.{quote(columns[0].name)}"
+        return f"{name} {operator(columns[0], '=')} any(${first}::text[]::{sources[0].type}[])"
     same = " and ".join(
-        f"{alias}.{quote(column.name)} {operator(column, '=')} k.k{n}" for n, column in enumerate(columns, 1)
+        f"{alias}.{quote(column.name)} {operator(column, '=')} k.k{n}"
+        for n, column in enumerate(columns, first)
     )
-    return f"exists (select from {_given_keys(columns)} where {same})"
+    return f"exists (select from {_given_keys(sources, first)} where {same})"
 
 
 def count_keys(columns: Sequence[Column]) -> str:
@@ -54,9 +59,9 @@ def count_keys(columns: Sequence[Column]) -> str:
     return f"select {counts} from {_given_keys(columns)}"
 
 
-def _given_keys(columns: Sequence[Column]) -> str:
+def _given_keys(columns: Sequence[Column], first: int = 1) -> str:
     """Give the tuples in `$1`, `$2` … as rows `k` with columns `k1`, `k2` …, each of its column's type."""
-    numbered = list(enumerate(columns, 1))
+    numbered = list(enumerate(columns, first))
     arrays = ", ".join(f"${n}::text[]" for n, _ in numbered)
     names = ", ".join(f"k{n}" for n, _ in numbered)
     # Cast one by one: an array of arrays has no text array to come from, and unnest takes composites apart.

@@ -8,6 +8,9 @@ from flusso.catalog import Column, Table
 from flusso.postgres.identifiers import quote
 from flusso.schema.model import Columns
 
+PARTITION = "\x00table"
+"""What no statement holds otherwise: in FROM it stands for the partition whose rows are meant."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level:

@@ -12,11 +12,13 @@ its own, from its own old link.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from flusso.builder.keys import columns_of, convert_texts, find_limits, match_keys, select_texts
+from flusso.builder.reach import ROOT, Seen, TableColumns, select_reached
 from flusso.catalog import Catalog, Table, TableKind, TableName
 from flusso.postgres.identifiers import quote_table
 from flusso.schema.model import Aggregate, Columns, Field, Group, IndexSchema, Join, JoinKind
@@ -64,6 +66,13 @@ class Path:
     """The tables that hold the rows of a partitioned one."""
     oid: int = 0
     """The table's own."""
+    reached: str = ""
+    """The whole path as one SELECT over a range of the root, for when it leads to very many: see `reach`."""
+
+    @property
+    def place(self) -> str:
+        """Name the path among those of its index, for as long as the schema is the same."""
+        return json.dumps([self.field, str(self.table), *self.columns], ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +81,24 @@ class _Level:
 
     table: Table
     key: Columns
-    hops: tuple[Step, ...]
+    hops: tuple[Step, ...] = ()
     field: str = ""
+    seen: Seen = ROOT
 
 
 def find_paths(schema: IndexSchema, catalog: Catalog) -> tuple[Path, ...]:
     """List all paths of a completed schema, the root's first."""
-    root = _Level(catalog.tables[schema.table], schema.primary_key, ())
-    return (_path(root.table, root.key, (), ""), *_below(schema.fields, root, catalog))
+    root = _Level(catalog.tables[schema.table], schema.primary_key)
+    own = (root.table, root.key)
+    paths = (_path(own, (), "", root.seen.by(own, own)), *_below(schema.fields, root, catalog))
+    return tuple(replace(path, reached=select_reached(own, path.reached)) for path in paths)
 
 
 def _below(fields: tuple[Field, ...], parent: _Level, catalog: Catalog) -> Iterator[Path]:
     for item in fields:
         if isinstance(item, Group):
-            yield from _below(item.fields, _named(parent, item.name), catalog)
+            named = replace(parent, field=_dotted(parent.field, item.name))
+            yield from _below(item.fields, named, catalog)
         elif isinstance(item, Join | Aggregate):
             yield from _into(item, parent, catalog)
 
@@ -93,40 +106,45 @@ def _below(fields: tuple[Field, ...], parent: _Level, catalog: Catalog) -> Itera
 def _into(item: Join | Aggregate, parent: _Level, catalog: Catalog) -> Iterator[Path]:
     table = catalog.tables[item.table]
     field = _dotted(parent.field, item.name)
-    key = (table, item.primary_key)
-    to_parent = (parent.table, parent.key)
+    own, above = (table, item.primary_key), (parent.table, parent.key)
     if item.through is not None:
         junction = catalog.tables[item.through.table]
-        left, right = item.through.left_key, item.through.right_key
-        hops = (*_convert((junction, left), to_parent), *parent.hops)
-        yield _path(junction, left, hops, field)
-        hops = (*_convert(key, (junction, right)), _hop(junction, right, left), *hops)
-        yield _path(table, item.primary_key, hops, field)
+        left, right = (junction, item.through.left_key), (junction, item.through.right_key)
+        hops = (*_convert(left, above), *parent.hops)
+        yield _path(left, hops, field, parent.seen.by(above, left))
+        linked = parent.seen.below(left, parent.key)
+        hops = (*_convert(own, right), _hop(*right, left[1]), *hops)
+        yield _path(own, hops, field, linked.by(right, own))
+        seen = linked.below(own, right[1])
     elif isinstance(item, Join) and item.kind is JoinKind.BELONGS_TO:
-        climb = _hop(parent.table, item.column, parent.key)
-        hops = (*_convert(key, (parent.table, item.column)), climb, *parent.hops)
-        yield _path(table, item.primary_key, hops, field)
+        link = (parent.table, item.column)
+        hops = (*_convert(own, link), _hop(*link, parent.key), *parent.hops)
+        yield _path(own, hops, field, parent.seen.by(link, own))
+        seen = parent.seen.below(own, item.column)
     else:
-        hops = (*_convert((table, item.foreign_key), to_parent), *parent.hops)
-        yield _path(table, item.foreign_key, hops, field)
-        hops = (_hop(table, item.primary_key, item.foreign_key), *hops)
+        link = (table, item.foreign_key)
+        hops = (*_convert(link, above), *parent.hops)
+        yield _path(link, hops, field, parent.seen.by(above, link))
+        hops = (_hop(*own, item.foreign_key), *hops)
+        seen = parent.seen.below(link, parent.key)
     if isinstance(item, Join):
-        yield from _below(item.fields, _Level(table, item.primary_key, hops, field), catalog)
+        yield from _below(item.fields, _Level(table, item.primary_key, hops, field, seen), catalog)
 
 
-def _convert(source: tuple[Table, Columns], target: tuple[Table, Columns]) -> tuple[Step, ...]:
+def _convert(source: TableColumns, target: TableColumns) -> tuple[Step, ...]:
     """Give the step between columns that are compared but do not hold or print the same; mostly none."""
     columns = columns_of(*source), columns_of(*target)
     sql, limits = convert_texts(*columns), find_limits(*columns)
     return (*((Limits(limits),) if limits else ()), *((Hop(sql),) if sql else ()))
 
 
-def _path(table: Table, columns: Columns, hops: tuple[Step, ...], field: str) -> Path:
+def _path(start: TableColumns, hops: tuple[Step, ...], field: str, reached: str) -> Path:
+    table, columns = start
     key = table.primary_key
     reread = _hop(table, key, columns) if key else None
     held = tuple(partition.name for partition in table.partitions)
     partitions = held if table.kind is TableKind.PARTITIONED else None
-    return Path(table.name, columns, hops, field, key, reread, partitions, table.oid)
+    return Path(table.name, columns, hops, field, key, reread, partitions, table.oid, reached)
 
 
 def _hop(table: Table, given: Columns, wanted: Columns) -> Hop:
@@ -137,10 +155,6 @@ def _hop(table: Table, given: Columns, wanted: Columns) -> Hop:
         f"from {quote_table(table.name)} as t\n"
         f"where {match_keys('t', columns_of(table, given))}"
     )
-
-
-def _named(level: _Level, name: str) -> _Level:
-    return _Level(level.table, level.key, level.hops, _dotted(level.field, name))
 
 
 def _dotted(parent: str, name: str) -> str:

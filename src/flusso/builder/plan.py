@@ -5,16 +5,17 @@ Made once on the driver, picklable, without a connection; executors get it insid
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from flusso.builder.check.fit import find_problems
 from flusso.builder.complete import complete
 from flusso.builder.keys import columns_of, count_keys, may_be_hashed, select_texts
+from flusso.builder.level import PARTITION
 from flusso.builder.paths import Hop, Path, find_paths
+from flusso.builder.reads import columns_read, stored_columns
 from flusso.builder.references import Reference, find_references, keep_fitting
 from flusso.builder.statement import (
-    PARTITION,
     Statement,
     documents_by_keys,
     documents_by_range,
@@ -67,6 +68,8 @@ class IndexPlan:
     """The keys of root rows between two ctids, whatever the filters say: see `in_range`."""
     cast_keys: Statement
     """Fails when one of the given keys is text that no row's key can be; `$1` … as in `by_keys`."""
+    columns: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
+    """Of each table the columns, as the WAL has them, without whose change no document changes."""
     references: tuple[Reference, ...] = ()
     """The places whose rows the statements give as tokens, in a last column."""
 
@@ -100,6 +103,15 @@ def compile_index(
         long_keys=Statement(f"{all_keys} {quote_table(root.name)} as t\nwhere {may_be_hashed('t', key)}", ()),
         keys_by_range=Statement(f"{all_keys} {PARTITION} as t\nwhere {match_range('t')}", ()),
         cast_keys=Statement(count_keys(key), ()),
+        columns={
+            table: stored_columns(
+                catalog.tables[table],
+                names
+                | {name for path in paths if path.table == table for name in path.columns}
+                | {name for each in kept if each.table == table for name in each.key},
+            )
+            for table, names in columns_read(whole, catalog).items()
+        },
         references=kept,
     )
 
@@ -138,6 +150,7 @@ def watched_tables(plans: Collection[IndexPlan]) -> tuple[WatchedTable, ...]:
             path.partitions,
             tuple(sorted(links[table])),
             path.oid,
+            tuple(sorted({name for plan in plans for name in plan.columns.get(table, ())})),
         )
         for table, path in sorted(paths.items(), key=lambda item: item[0])
     )

@@ -15,10 +15,13 @@ from psycopg import generators, pq
 
 from flusso.builder.extents import Extent, read_extents
 from flusso.builder.failure import building
+from flusso.builder.keys import key_arrays
+from flusso.builder.level import PARTITION
 from flusso.builder.plan import IndexPlan
 from flusso.builder.read import Built
 from flusso.builder.statement import Statement, in_range
 from flusso.catalog import TableName
+from flusso.debt import Reach
 from flusso.document import Key, id_text
 from flusso.errors import TableRewritten
 from flusso.postgres.connect import Connection
@@ -95,11 +98,29 @@ def read_keys(conn: Connection, plan: IndexPlan, block_range: BlockRange) -> lis
         return psycopg.RawCursor(conn).execute(sql.encode()).fetchall()
 
 
+def read_reached(conn: Connection, plan: IndexPlan, block_range: BlockRange, reach: Reach) -> list[Key]:
+    """Give the keys of those rows in a range that some values lead to.
+
+    Raises `TableRewritten` like `read_range`.
+    """
+    (path,) = (path for path in plan.paths if path.place == reach.place)
+    table = block_range.partition or plan.root
+    sql = path.reached.replace(PARTITION, quote_table(table))
+    parameters = [*_ends(block_range), *key_arrays(reach.keys)]
+    with building(f'cannot find documents of index "{plan.index}"'), conn.transaction():
+        _hold_file(conn, table, block_range.filenode)
+        return psycopg.RawCursor(conn).execute(sql.encode(), parameters).fetchall()
+
+
 def _placed(plan: IndexPlan, block_range: BlockRange, statement: Statement) -> tuple[TableName, str]:
     """Give the table whose blocks are meant, and the statement for them."""
     table = block_range.partition or plan.root
+    return table, in_range(statement, table, *_ends(block_range))
+
+
+def _ends(block_range: BlockRange) -> tuple[str, str]:
     end = _MAX_TID if block_range.end_block is None else f"({block_range.end_block},0)"
-    return table, in_range(statement, table, f"({block_range.start_block},0)", end)
+    return f"({block_range.start_block},0)", end
 
 
 def _hold_file(conn: Connection, table: TableName, filenode: int | None) -> None:

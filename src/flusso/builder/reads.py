@@ -6,9 +6,9 @@ any column of its table, so there all of them count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from flusso.catalog import Catalog, TableName
+from flusso.catalog import Catalog, Table, TableName
 from flusso.schema.model import (
     Aggregate,
     ColumnFilter,
@@ -34,6 +34,16 @@ def columns_read(schema: IndexSchema, catalog: Catalog) -> dict[TableName, froze
     reads.add_rows(schema.table, schema.filters, schema.soft_delete)
     reads.add_fields(schema.fields, schema.table)
     return {table: frozenset(columns) for table, columns in reads.found.items()}
+
+
+def stored_columns(table: Table, names: Collection[str]) -> frozenset[str]:
+    """Give the columns that decide over others: the primary key, which orders rows, among them.
+
+    A generated one is not in the WAL. It is made from columns of its row, so there all of them count.
+    """
+    stored = frozenset(name for name, column in table.columns.items() if not column.is_generated)
+    wanted = frozenset((*names, *table.primary_key))
+    return wanted if wanted <= stored else stored
 
 
 class _Reads:

@@ -8,7 +8,10 @@ handed on as rows come, so one row that touches a million documents does not fil
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import psycopg
@@ -18,8 +21,8 @@ from flusso.builder.keys import key_arrays
 from flusso.builder.paths import Hop, Limits, Path
 from flusso.builder.plan import IndexPlan, is_root_alone
 from flusso.catalog import TableName
-from flusso.change import UNCHANGED, Change, Operation, Values, WatchedTable
-from flusso.debt import Scope
+from flusso.change import ALL, UNCHANGED, Change, Operation, Values, WatchedTable
+from flusso.debt import MOST_KEYS, Owed, Reach, Scope
 from flusso.document import DocumentId, Key
 from flusso.postgres.connect import Connection
 
@@ -32,14 +35,22 @@ _names = itertools.count(1)
 
 
 def resolve(
-    conn: Connection, plans: Sequence[IndexPlan], changes: Iterable[Change], watched: Sequence[WatchedTable]
-) -> Iterator[DocumentId]:
+    conn: Connection,
+    plans: Sequence[IndexPlan],
+    changes: Iterable[Change],
+    watched: Sequence[WatchedTable],
+    *,
+    limit: int = sys.maxsize,
+) -> Iterator[DocumentId | Owed]:
     """Give the ids of all documents that the changes may have touched, those that `find_owed` names aside.
+
+    What some values lead to along one path is owed instead of named when it is more than the limit: none of
+    those documents is given then, and at most that many are in memory.
 
     The connection is busy, in a transaction, until the iterator has ended or is closed.
     """
-    seen: set[DocumentId] = set()
-    for document in _all(conn, plans, changes, watched):
+    seen: set[DocumentId | Owed] = set()
+    for document in _all(conn, plans, changes, watched, limit):
         if document in seen:
             continue
         if len(seen) >= _REMEMBERED:
@@ -48,7 +59,7 @@ def resolve(
         yield document
 
 
-def find_owed(plans: Iterable[IndexPlan], changes: Iterable[Change]) -> Iterator[tuple[str, Scope, str]]:
+def find_owed(plans: Iterable[IndexPlan], changes: Iterable[Change]) -> Iterator[Owed]:
     """Name the indexes with documents that no change leads to: which ones, and why.
 
     Rows that a TRUNCATE took are in no log: which documents showed them only the sinks know.
@@ -59,41 +70,83 @@ def find_owed(plans: Iterable[IndexPlan], changes: Iterable[Change]) -> Iterator
             is_root = table == plan.root
             if operation is Operation.TRUNCATE:
                 is_alone = is_root and is_root_alone(plan)
-                yield plan.index, Scope.GONE if is_alone else Scope.HELD, f"{table} was truncated"
+                yield Owed(plan.index, Scope.GONE if is_alone else Scope.HELD, f"{table} was truncated")
             else:
                 why = f"{table} was changed while its columns had other names"
-                yield plan.index, Scope.WHOLE if is_root else Scope.HELD, why
+                yield Owed(plan.index, Scope.WHOLE if is_root else Scope.HELD, why)
 
 
 def _all(
-    conn: Connection, plans: Sequence[IndexPlan], changes: Iterable[Change], watched: Sequence[WatchedTable]
-) -> Iterator[DocumentId]:
+    conn: Connection,
+    plans: Sequence[IndexPlan],
+    changes: Iterable[Change],
+    watched: Sequence[WatchedTable],
+    limit: int,
+) -> Iterator[DocumentId | Owed]:
     positions = {table.name: {name: n for n, name in enumerate(table.columns)} for table in watched}
+    reads = {plan.index: _bits(plan, watched) for plan in plans}
     for chunk in _chunks(changes):
         by_table: dict[TableName, list[Change]] = {}
         for change in chunk:
             by_table.setdefault(change.table, []).append(change)
         for plan in plans:
             for path in plan.paths:
-                rows = [change for change in by_table.get(path.table, ()) if change.new or change.old]
+                read = reads[plan.index].get(path.table, ALL)
+                rows = [
+                    change
+                    for change in by_table.get(path.table, ())
+                    if change.changed & read and (change.new or change.old)
+                ]
                 if rows:
-                    yield from _documents(plan, _follow(conn, path, rows, positions[path.table]))
+                    starts = _starts(conn, path, rows, positions[path.table])
+                    yield from _find(conn, plan, path, starts, limit)
 
 
-def _documents(plan: IndexPlan, keys: Iterable[Key]) -> Iterator[DocumentId]:
-    return (DocumentId(plan.index, key) for key in keys)
+def _bits(plan: IndexPlan, watched: Iterable[WatchedTable]) -> dict[TableName, int]:
+    """Give the bits of the columns that an index reads: an update that changed no other leaves it alone."""
+    found: dict[TableName, int] = {}
+    for table in watched:
+        bits, names = table.bits(), plan.columns.get(table.name, frozenset())
+        if names and names <= bits.keys():
+            found[table.name] = reduce(or_, (bits[name] for name in names))
+    return found
 
 
-def _follow(
+def _find(
+    conn: Connection, plan: IndexPlan, path: Path, starts: Sequence[Key], limit: int
+) -> Iterator[DocumentId | Owed]:
+    """Give the documents that values lead to, or, where they are too many, what is owed."""
+    found: dict[Key, None] = {}
+    for key in _climb(conn, path, starts):
+        found[key] = None
+        if len(found) > limit and path.hops:
+            break
+    else:
+        yield from (DocumentId(plan.index, key) for key in found)
+        return
+    if len(starts) > MOST_KEYS:
+        # One of them may lead to nearly all: look again by fewer, so that only those are owed.
+        for part in _chunks(starts, MOST_KEYS):
+            yield from _find(conn, plan, path, part, limit)
+    else:
+        why = f"rows of {path.table} changed that more than {limit:,} documents show"
+        yield Owed(plan.index, Scope.REACHED, why, Reach(path.place, tuple(starts)))
+
+
+def _starts(
     conn: Connection, path: Path, changes: Sequence[Change], positions: Mapping[str, int]
-) -> Iterator[Key]:
-    where = [positions[name] for name in path.columns]
-    begun, unread = _begin(changes, where)
-    keys: Iterator[Key] = iter(begun)
+) -> list[Key]:
+    """Give the values that the path begins with: those that the WAL has, and those that must be read."""
+    begun, unread = _begin(changes, [positions[name] for name in path.columns])
     if unread and path.reread is not None:
         key_at = [positions[name] for name in path.key]
         rows = dict.fromkeys(tuple(change.new[n] for n in key_at) for change in unread if change.new)
-        keys = itertools.chain(keys, _hop(conn, path.reread, _known(rows), path))
+        begun.update(dict.fromkeys(_hop(conn, path.reread, _known(rows), path)))
+    return list(begun)
+
+
+def _climb(conn: Connection, path: Path, starts: Iterable[Key]) -> Iterator[Key]:
+    keys = iter(starts)
     for step in path.hops:
         keys = filter(step.fits, keys) if isinstance(step, Limits) else _hop(conn, step, keys, path)
     return keys
@@ -147,7 +200,7 @@ def _stream(conn: Connection, sql: str, parameters: Sequence[Any], doing: str) -
                     yield from _known(rows)
 
 
-def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+def _chunks(items: Iterable[Any], size: int | None = None) -> Iterator[list[Any]]:
     source = iter(items)
-    while chunk := list(itertools.islice(source, _CHUNK)):
+    while chunk := list(itertools.islice(source, size or _CHUNK)):
         yield chunk

@@ -20,7 +20,7 @@ from flusso.builder.aggregates import aggregate_value
 from flusso.builder.conditions import Operands, select_rows
 from flusso.builder.keys import columns_of, match_keys, select_texts
 from flusso.builder.leaves import json_text, leaf_value
-from flusso.builder.level import Level
+from flusso.builder.level import PARTITION, Level
 from flusso.builder.references import Reference
 from flusso.builder.related import Related, order_and_limit
 from flusso.builder.tokens import select_tokens
@@ -28,8 +28,8 @@ from flusso.catalog import Catalog, TableKind, TableName
 from flusso.postgres.identifiers import literal, quote, quote_table
 from flusso.schema.model import Aggregate, Field, Group, IndexSchema, Join
 
-PARTITION, _FIRST, _LAST = "\x00table", "\x00first", "\x00last"
-"""What `in_range` replaces; no statement holds that character otherwise."""
+_FIRST, _LAST = "\x00first", "\x00last"
+"""What `in_range` replaces, beside `PARTITION`; no statement holds that character otherwise."""
 _MAX_ALIAS_BYTES = 63
 _MAX_COLUMNS = 1600
 """Postgres refuses a select of more than 1,664."""

@@ -25,6 +25,8 @@ class EncodedPiece:
     end: Position
     count: int
     payload: bytes
+    unchanged: int = 0
+    """Updates left out because they changed nothing that documents are made from."""
 
 
 Encode = Callable[[Sequence[Any]], bytes]
@@ -38,18 +40,19 @@ def pack(
     should not become a thousand Arrow streams."""
     packed: list[EncodedPiece] = []
     rows: list[Any] = []
-    size = 0
+    size = unchanged = 0
     end: Position | None = None
     for piece in pieces:
         if rows and (len(rows) + piece.count > piece_changes or size + piece.bytes > piece_bytes):
             assert end is not None
-            packed.append(EncodedPiece(end, len(rows), encode(rows)))
-            rows, size = [], 0
+            packed.append(EncodedPiece(end, len(rows), encode(rows), unchanged))
+            rows, size, unchanged = [], 0, 0
         rows.extend(piece.changes)
         size += piece.bytes
+        unchanged += piece.unchanged
         end = piece.end
     if end is not None:
-        packed.append(EncodedPiece(end, len(rows), encode(rows)))
+        packed.append(EncodedPiece(end, len(rows), encode(rows), unchanged))
     return packed
 
 
@@ -97,7 +100,7 @@ class PieceBuffer:
                 last = self._pieces[-1] if self._pieces else None
                 # Nobody has been told of that position, so a later one can stand in for it.
                 if last is not None and not last.count and not piece.count and last.end > self._issued:
-                    self._pieces[-1] = piece
+                    self._pieces[-1] = replace(piece, unchanged=piece.unchanged + last.unchanged)
                 else:
                     self._pieces.append(piece)
                     self._bytes += len(piece.payload)

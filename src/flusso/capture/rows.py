@@ -15,7 +15,7 @@ from typing import TypeAlias
 from flusso.capture.pgoutput import Relation
 from flusso.capture.transactions import OLD, Assembler, Piece, Plan, read_images
 from flusso.catalog import IdentityKind, TableName
-from flusso.change import Operation, Values, WatchedTable
+from flusso.change import ALL, Operation, Values, WatchedTable
 from flusso.lsn import Lsn
 
 READ = "r"
@@ -100,16 +100,24 @@ class RowAssembler(Assembler):
             tuple(place if column.is_key else -1 for place, column in enumerate(relation.columns)),
             tuple(range(width)),
             False,
+            (),
             shape_of(relation, table),
         )
 
     def _read_images(
         self, kind: int, mark: int, data: bytes, at: int, plan: Plan
-    ) -> tuple[Values | None, Values | None, int]:
-        return read_images(kind, mark, data, at, plan)
+    ) -> tuple[Values | None, Values | None, int, int]:
+        return (*read_images(kind, mark, data, at, plan)[:3], ALL)
 
     def _add(
-        self, plan: Plan, operation: str, mark: int, old: Values | None, new: Values | None, size: int
+        self,
+        plan: Plan,
+        operation: str,
+        mark: int,
+        old: Values | None,
+        new: Values | None,
+        size: int,
+        changed: int,
     ) -> Sequence[Piece]:
         assert isinstance(plan, _FullPlan)
         pieces: Sequence[Piece] = ()

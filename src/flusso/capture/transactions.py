@@ -19,13 +19,13 @@ from typing import Any, TypeAlias
 
 from flusso.capture.pgoutput import Relation, Truncate, decode
 from flusso.catalog import TableName
-from flusso.change import UNCHANGED, Operation, Values, WatchedTable
+from flusso.change import ALL, UNCHANGED, Operation, Values, WatchedTable
 from flusso.errors import DecodeError
 from flusso.lsn import Lsn
 
-Row: TypeAlias = tuple[TableName, str, Values | None, Values | None, int, int]
-"""A change before it becomes a `Change`: table, operation, old, new, commit LSN, ordinal. The operation of a
-blind one is written in capitals."""
+Row: TypeAlias = tuple[TableName, str, Values | None, Values | None, int, int, int]
+"""A change before it becomes a `Change`: table, operation, old, new, commit LSN, ordinal, changed columns.
+The operation of a blind one is written in capitals."""
 
 _NOWHERE = Lsn(0)
 _ROW_BYTES = 320
@@ -98,6 +98,8 @@ class Piece:
     """Rows of whichever assembler made the piece."""
     count: int = 0
     bytes: int = 0
+    unchanged: int = 0
+    """Updates left out because they changed nothing that documents are made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,9 @@ class Plan:
     is_blind: bool
     """Whether its old rows lack link columns. The relation message tells it as it was when the rows were
     written, whatever the catalog says by now."""
+    compared: tuple[int, ...]
+    """For each column of the relation, up to the last one read, the bit that tells its change, 0 for one that
+    is not read. Empty when that cannot be told: a column that is read may be missing in it."""
 
 
 _NOTHING: tuple[Piece, ...] = ()
@@ -156,8 +161,9 @@ class Assembler:
         self._time_us = 0
         self._ordinal = 0
         self._rows: list[Any] = []
-        self._seen: set[tuple[int, Values | None, Values | None]] = set()
+        self._seen: set[tuple[int, Values | None, Values | None, int]] = set()
         self._bytes = 0
+        self._unchanged = 0
 
     def feed(self, data: bytes | memoryview, start: int = 0) -> Sequence[Piece]:
         """Take the message that begins at `start`; give the pieces that it completes, mostly none."""
@@ -183,16 +189,17 @@ class Assembler:
                 raise ValueError
             old: Values | None = None
             new: Values | None
+            changed = ALL
             if mark == _NEW and kind != _DELETE:
                 new, end, size = read_tuple(padded, start + 8, plan.count, plan.last_places)
                 if end != len(padded) - 4 and not _is_cut(plan, end, padded):
                     raise ValueError
             else:
-                old, new, size = self._read_images(kind, mark, padded, start + 8, plan)
+                old, new, size, changed = self._read_images(kind, mark, padded, start + 8, plan)
         except (struct.error, ValueError, IndexError):
             decode(padded[start:-4])
             raise DecodeError(f"a row change of {plan.table} does not fit its relation") from None
-        return self._add(plan, operation, mark, old, new, size)
+        return self._add(plan, operation, mark, old, new, size, changed)
 
     def keepalive(self, end: Lsn) -> Sequence[Piece]:
         """Take the server's word that nothing is pending up to `end`."""
@@ -203,20 +210,35 @@ class Assembler:
 
     def _read_images(
         self, kind: int, mark: int, data: bytes, at: int, plan: Plan
-    ) -> tuple[Values | None, Values | None, int]:
-        old, new, size = read_images(kind, mark, data, at, plan)
+    ) -> tuple[Values | None, Values | None, int, int]:
+        old, new, size, new_at = read_images(kind, mark, data, at, plan)
+        changed = ALL
+        if new is not None and mark == OLD and plan.compared:
+            changed = _compare(data, at, new_at, plan.compared)
         if new is not None and UNCHANGED in new:
             new = tuple(
                 before if value == UNCHANGED and before is not None else value
                 for before, value in zip(old, new, strict=True)
             )
         # An update that left all watched columns as they were would say the same twice.
-        return None if mark == OLD and old == new else old, new, size
+        return None if mark == OLD and old == new else old, new, size, changed
 
     def _add(
-        self, plan: Plan, operation: str, mark: int, old: Values | None, new: Values | None, size: int
+        self,
+        plan: Plan,
+        operation: str,
+        mark: int,
+        old: Values | None,
+        new: Values | None,
+        size: int,
+        changed: int,
     ) -> Sequence[Piece]:
-        key = (plan.number, old, new)
+        # Before any folding: an update there and one back both changed something, and whoever looked in
+        # between has seen it.
+        if not changed:
+            self._unchanged += 1
+            return ()
+        key = (plan.number, old, new, changed)
         if key in self._seen:
             return ()
         if plan.is_blind and operation != _INSERTED:
@@ -228,9 +250,9 @@ class Assembler:
             pieces = self._cut()
             rows = self._rows
         if plan.count:
-            rows.append((plan.table, operation, old, new, self._final, self._ordinal))
+            rows.append((plan.table, operation, old, new, self._final, self._ordinal, changed))
         else:
-            rows.append((plan.table, _UNREAD, None, None, self._final, self._ordinal))
+            rows.append((plan.table, _UNREAD, None, None, self._final, self._ordinal, ALL))
         self._bytes = size
         if self._fold:
             self._seen.add(key)
@@ -239,8 +261,8 @@ class Assembler:
     def _cut(self) -> tuple[Piece, ...]:
         """Hand on the rows so far, all of messages before the current one."""
         end = Position(self._lsn, self._final, self._ordinal - 1)
-        piece = Piece(end, self._xid, self._rows, len(self._rows), self._bytes)
-        self._rows, self._bytes = [], 0
+        piece = Piece(end, self._xid, self._rows, len(self._rows), self._bytes, self._unchanged)
+        self._rows, self._bytes, self._unchanged = [], 0, 0
         # Folding must not reach back into what is handed on.
         self._seen.clear()
         return (piece,)
@@ -275,12 +297,13 @@ class Assembler:
         if end <= self._lsn:
             raise DecodeError(f"a transaction ends at {end}, before what was already received")
         self._is_open, self._lsn = False, end
-        rows, size = self._rows, self._bytes
+        rows, size, unchanged = self._rows, self._bytes, self._unchanged
+        self._unchanged = 0
         if not rows:
-            return Piece(Position(end), None)
+            return Piece(Position(end), None, unchanged=unchanged)
         self._rows, self._bytes = [], 0
         self._seen.clear()
-        return Piece(Position(end), self._xid, rows, len(rows), size)
+        return Piece(Position(end), self._xid, rows, len(rows), size, unchanged)
 
     def _truncate(self, oids: tuple[int, ...]) -> Sequence[Piece]:
         if not self._is_open:
@@ -297,10 +320,10 @@ class Assembler:
         return pieces
 
     def _keep_truncate(self, plan: Plan) -> None:
-        mark = (plan.number, None, None)
+        mark = (plan.number, None, None, ALL)
         if mark in self._seen:
             return
-        self._rows.append((plan.table, _TRUNCATE, None, None, self._final, self._ordinal))
+        self._rows.append((plan.table, _TRUNCATE, None, None, self._final, self._ordinal, ALL))
         self._bytes += _ROW_BYTES
         if self._fold:
             self._seen.add(mark)
@@ -325,6 +348,7 @@ class Assembler:
             tuple(named.get(column.name, -1) if column.is_key else -1 for column in relation.columns),
             places[:until],
             not set(table.links) <= {column.name for column in relation.columns if column.is_key},
+            _compared(table, relation) if columns else (),
         )
 
     def _find(self, relation: Relation) -> tuple[int, WatchedTable] | None:
@@ -338,20 +362,51 @@ class Assembler:
         return found
 
 
-def read_images(kind: int, mark: int, data: bytes, at: int, plan: Plan) -> tuple[Values, Values | None, int]:
-    """Read a padded change that carries an old tuple; it raises if it is none."""
+def _compared(table: WatchedTable, relation: Relation) -> tuple[int, ...]:
+    """Say which columns of a relation to compare; none unless it has all that is read."""
+    names = [column.name for column in relation.columns]
+    if not set(table.read) <= set(names):
+        return ()
+    known = table.bits()
+    bits = [known.get(name, 0) for name in names]
+    return tuple(bits[: max((at + 1 for at, bit in enumerate(bits) if bit), default=0)])
+
+
+def _compare(data: bytes, old: int, new: int, compared: tuple[int, ...]) -> int:
+    """Compare two tuples byte by byte; give the bits of the columns that are not the same."""
+    changed = 0
+    for bit in compared:
+        kind, length = _read_head(data, old)
+        old_end = old + (5 + length if kind == _TEXT else 1)
+        kind, length = _read_head(data, new)
+        new_end = new + (5 + length if kind == _TEXT else 1)
+        # What is left out because it is large and was not touched is as it was.
+        if bit and kind != _TOAST and data[old:old_end] != data[new:new_end]:
+            changed |= bit
+        old, new = old_end, new_end
+    return changed
+
+
+def read_images(
+    kind: int, mark: int, data: bytes, at: int, plan: Plan
+) -> tuple[Values, Values | None, int, int]:
+    """Read a padded change that carries an old tuple: both, their size, and where the new one begins.
+
+    It raises if it is none.
+    """
     if kind == _INSERT or (mark != _KEY and mark != OLD):
         raise ValueError
     old, at, size = read_tuple(data, at, plan.count, plan.key_places if mark == _KEY else plan.places)
     new: Values | None = None
+    new_at = at + 3
     if kind == _UPDATE:
         if data[at] != _NEW or _read_width(data, at + 1)[0] != plan.width:
             raise ValueError
-        new, at, new_size = read_tuple(data, at + 3, plan.count, plan.last_places)
+        new, at, new_size = read_tuple(data, new_at, plan.count, plan.last_places)
         size += new_size
     if at != len(data) - 4 and not (new is not None and _is_cut(plan, at, data)):
         raise ValueError
-    return old, new, size
+    return old, new, size, new_at
 
 
 def _is_cut(plan: Plan, end: int, data: bytes) -> bool:

@@ -108,6 +108,7 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
             max_bytes=batch.max_bytes,
             delay_ms=batch.delay_ms,
             chunk=batch.chunk,
+            max_fan_out=batch.max_fan_out,
             seed_range_mb=batch.seed_range_mb,
             seed_parallelism=batch.seed_parallelism,
         ),

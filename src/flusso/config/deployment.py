@@ -91,6 +91,8 @@ class BatchSettings:
     delay_ms: int = bounded(0, 0, 60_000)
     chunk: int = bounded(1000, 1, 100_000)
     """Documents per SELECT."""
+    max_fan_out: int = bounded(50_000, 1000, 100_000_000)
+    """More documents than this from few rows become a debt."""
     seed_range_mb: float = bounded(2.0, 0.0625, 4096)
     seed_parallelism: int | None = bounded(None, 1, 10_000)
 

@@ -32,6 +32,7 @@ MEANING: dict[str, str] = {
     "batch.max_bytes": "bytes of changes in one batch",
     "batch.delay_ms": "gather changes for so long before each batch",
     "batch.chunk": "documents in one SELECT",
+    "batch.max_fan_out": "documents that few rows may touch in a batch; more are written beside the batches",
     "batch.seed_range_mb": "size of a seed range of the root table: about a second of work",
     "batch.seed_parallelism": "tasks of a seed at a time; at most the Spark slots less one",
     "index.name": "name of the index",

@@ -116,7 +116,7 @@ def _stay(stage: Stage, screen: Screen, server: EmbeddedServer) -> None:
     with suppress(Interrupted):
         while True:
             match stage.next_event():
-                case BatchWritten(changes, written, removed, _, _, seconds):
+                case BatchWritten(changes, written, removed, _, _, seconds) if changes:
                     what = f"{changes:,} changes → {written:,} documents written, {removed:,} removed"
                     screen.say(f"    {time.strftime('%H:%M:%S')}  {what} in {duration(seconds)}", style="dim")
                 case _:

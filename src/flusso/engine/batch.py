@@ -60,6 +60,7 @@ class BatchRunner:
     """Held while a batch is in hand; whoever holds it is between two batches."""
     _is_closed: bool = False
     _changes_before: int = 0
+    _unchanged_before: int = 0
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """Write one micro-batch and record its end."""
@@ -85,12 +86,14 @@ class BatchRunner:
     def _run(self, frame: DataFrame, end: Offset) -> None:
         started_s = time.monotonic()
         changes = end.changes - self._changes_before
+        unchanged = end.unchanged - self._unchanged_before
         totals = self._write(frame, changes, end) if changes else Totals()
-        for index, scope, why in totals.owed:
-            self.ledger.owe([index], scope, why, end.position.lsn)
+        for owed in totals.owed:
+            self.ledger.owe([owed.index], owed.scope, owed.reason, end.position.lsn, reach=owed.reach)
         self.ledger.record(end.position.lsn, totals.highest_version)
-        self._changes_before, self.reached = end.changes, end.position
-        if changes:
+        self._changes_before, self._unchanged_before = end.changes, end.unchanged
+        self.reached = end.position
+        if changes or unchanged:
             seconds = time.monotonic() - started_s
             self.tell(
                 BatchWritten(
@@ -101,6 +104,7 @@ class BatchRunner:
                     totals.refused,
                     seconds,
                     end.position.lsn,
+                    unchanged,
                 )
             )
 

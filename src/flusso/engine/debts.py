@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flusso.builder.extents import Extent, read_extents
+from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange, cut_ranges
-from flusso.debt import Cursor, Debt, Scope
+from flusso.debt import Cursor, Debt, Reach, Scope
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
 from flusso.engine.due import settle_due
@@ -120,8 +121,11 @@ class Payer:
         progress = self._of(entry, debt)
         self._count += 1
         progress.turn = self._count
-        pay = self._pay_rows if _needs_rows(entry, debt) else self._pay_held
-        cursor, totals = pay(entry, debt, progress)
+        if debt.reach is not None:
+            debt = self.ledger.begin(entry, debt)
+        meant = _as_known(self.spec.plans[entry.plan_name], debt)
+        pay = self._pay_rows if _needs_rows(entry, meant) else self._pay_held
+        cursor, totals = pay(entry, meant, progress)
         progress.documents += totals.written + totals.removed + totals.superseded
         highest = totals.highest_version
         if cursor is None:
@@ -146,18 +150,18 @@ class Payer:
             progress.told_s = now_s
             self.turns.tell(DebtAdvanced(*place[:2], progress.documents, now_s - progress.started_s))
 
-    def _pay_rows(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor, Totals]:
+    def _pay_rows(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor | None, Totals]:
         """Write the next ranges of the root table, one of its partitions after the other."""
         spec = self._spec_of(entry)
         plan = spec.plans[entry.plan_name]
         with work.looking(spec.dsn) as conn:
             extent, block = _next_extent(read_extents(conn, plan.root), debt.cursor)
         if extent is None:
-            return replace(debt.cursor, are_rows_paid=True), Totals()
+            return None if debt.reach else replace(debt.cursor, are_rows_paid=True), Totals()
         place = quote_table(extent.table)
         ranges = cut_ranges(plan, extent, self.turns.range_mb, block)
         try:
-            done, totals = self._write_ranges(spec, ranges, progress)
+            done, totals = self._write_ranges(spec, ranges, progress, debt.reach)
         except BuildError:
             if self._is_the_file(spec, entry, extent):
                 raise
@@ -170,13 +174,13 @@ class Payer:
         return Cursor(place), totals
 
     def _write_ranges(
-        self, spec: WorkSpec, ranges: Sequence[BlockRange], progress: _Progress
+        self, spec: WorkSpec, ranges: Sequence[BlockRange], progress: _Progress, reach: Reach | None
     ) -> tuple[int | None, Totals]:
         """Give how many of the ranges, from the first on, are written; None if their table was rewritten."""
         with self.turns.slots(min(self.turns.parallelism, len(ranges))) as slots:
             share = min(progress.share, -(-len(ranges) // slots))
             turns = [ranges[at : at + share] for at in range(0, min(len(ranges), slots * share), share)]
-            reports = self.turns.run(tasks.write_ranges(spec, turns, _TURN_S), len(turns))
+            reports = self.turns.run(tasks.write_ranges(spec, turns, _TURN_S, reach), len(turns))
         totals = self.turns.settle([each for report in reports for each in report.reports], spec)
         done = [report.done for report in reports]
         is_whole = all(count == len(turn) for count, turn in zip(done, turns, strict=True))
@@ -224,8 +228,17 @@ def _place(entry: Entry) -> tuple[str, str, int]:
     return entry.state.index, entry.destination.sink.name, entry.state.generation
 
 
+def _as_known(plan: IndexPlan, debt: Debt) -> Debt:
+    """Take a debt along a path that the plan does not have for one of everything."""
+    if debt.reach is None or any(path.place == debt.reach.place for path in plan.paths):
+        return debt
+    return replace(debt, scope=Scope.WHOLE, reach=None)
+
+
 def _needs_rows(entry: Entry, debt: Debt) -> bool:
     """Whether to read the root first. A sink that keeps nothing has no ids: its rows are all there is."""
+    if debt.reach is not None:
+        return True
     has_ids = entry.destination.sink.capabilities.keeps_state
     is_wanted = debt.scope is Scope.WHOLE or (debt.scope is Scope.HELD and not has_ids)
     return is_wanted and not entry.is_partial and not debt.cursor.are_rows_paid

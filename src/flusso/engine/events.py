@@ -97,6 +97,8 @@ class BatchWritten:
     refused: int
     seconds: float
     lsn: Lsn
+    unchanged: int = 0
+    """Updates that changed nothing any document is made from: known, and left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from flusso.debt import Cursor, Debt, Scope, join
+from flusso.debt import Cursor, Debt, Reach, Scope, join
 from flusso.engine import work
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import SinkError
@@ -246,13 +246,14 @@ class Ledger:
         since: Lsn | None = None,
         *,
         sink: str | None = None,
+        reach: Reach | None = None,
     ) -> None:
         """Remember that documents of these indexes must be built anew, durably in every sink on return.
 
         Call it before the position that caused it is recorded. What is owed already begins again. With a
         `sink` only that one owes.
         """
-        debt = Debt(scope, (reason,), self.position if since is None else since)
+        debt = Debt(scope, (reason,), self.position if since is None else since, reach=reach)
         with self._lock:
             for entry in self.entries:
                 if entry.plan_name in indexes and sink in (None, entry.destination.sink.name):
@@ -286,14 +287,22 @@ class Ledger:
         with self._lock:
             if debt not in entry.state.debts:
                 return
-            rest = tuple(each for each in entry.state.debts if each != debt)
+            paid = () if cursor is None else (replace(debt, cursor=cursor),)
             highest = max(entry.state.highest_version, highest_version)
-            debts = rest if cursor is None else (*rest, replace(debt, cursor=cursor))
-            entry.state = replace(entry.state, debts=debts, highest_version=highest)
+            entry.state = replace(
+                entry.state, debts=_replaced(entry.state.debts, debt, paid), highest_version=highest
+            )
             _save(entry)
             for each in self.entries:  # readers may now see what a generation that waits does not have yet
                 if each.is_waiting and each.state.index == entry.state.index and entry.state.serves:
                     each.state = replace(each.state, ready_at=0)
+
+    def begin(self, entry: Entry, debt: Debt) -> Debt:
+        """Note that a debt is being paid from now on: what is owed later is not what is being read."""
+        with self._lock:
+            begun = replace(debt, cursor=replace(debt.cursor, has_begun=True))
+            entry.state = replace(entry.state, debts=_replaced(entry.state.debts, debt, (begun,)))
+            return begun if begun in entry.state.debts else debt
 
     def save_all(self) -> None:
         """Write every state as it stands."""
@@ -306,6 +315,11 @@ class Ledger:
     def of(self, index: str) -> list[Entry]:
         """List the entries of an index, sink by sink and generation by generation."""
         return [entry for entry in self.entries if entry.plan_name == index]
+
+
+def _replaced(debts: tuple[Debt, ...], debt: Debt, by: tuple[Debt, ...]) -> tuple[Debt, ...]:
+    """Put others in the place of a debt: the first is paid to its end before the next."""
+    return tuple(other for each in debts for other in (by if each == debt else (each,)))
 
 
 def _save(entry: Entry) -> None:

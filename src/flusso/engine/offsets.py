@@ -26,6 +26,8 @@ class Offset:
     """Counts the offsets that were issued without changes, so that each differs from the last."""
     is_behind: bool = False
     """Whether more was waiting when this offset was issued."""
+    unchanged: int = 0
+    """Updates left out since the source started: they changed nothing that documents are made from."""
 
     def to_json(self) -> dict[str, Any]:
         """Write it with primitive values only, as Spark wants it."""
@@ -36,13 +38,20 @@ class Offset:
             "changes": self.changes,
             "tick": self.tick,
             "is_behind": self.is_behind,
+            "unchanged": self.unchanged,
         }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Offset:
         """Read what `to_json` wrote."""
         position = Position(Lsn.parse(fields["lsn"]), Lsn.parse(fields["commit"]), int(fields["ordinal"]))
-        return cls(position, int(fields["changes"]), int(fields["tick"]), bool(fields["is_behind"]))
+        return cls(
+            position,
+            int(fields["changes"]),
+            int(fields["tick"]),
+            bool(fields["is_behind"]),
+            int(fields["unchanged"]),
+        )
 
 
 def parse_offset_log(text: str) -> Offset:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flusso.debt import Scope
+from flusso.debt import Owed
 from flusso.document import Refusal, Write, WriteReport
 from flusso.engine import work
 from flusso.engine.continuity import check_clock
@@ -30,7 +30,7 @@ class Totals:
     refused: int = 0
     bytes: int = 0
     highest_version: int = 0
-    owed: tuple[tuple[str, Scope, str], ...] = ()
+    owed: tuple[Owed, ...] = ()
     """Indexes of which documents must be built anew: which ones, and why."""
     backed_off_s: float = 0.0
     """How long tasks waited, all together, because a sink could not keep up."""
@@ -59,7 +59,7 @@ def settle_reports(
         refused=len(refusals),
         bytes=sum(report.bytes for report in reports),
         highest_version=max((report.version for report in reports), default=0),
-        owed=tuple((report.index, *report.owes) for report in reports if report.owes),
+        owed=tuple(dict.fromkeys(report.owes for report in reports if report.owes)),
         backed_off_s=sum(report.backed_off_s for report in reports),
     )
 

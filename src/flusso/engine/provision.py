@@ -276,5 +276,13 @@ def _work_spec(
     is_file = any(sink.capabilities.is_single_host for sink in sinks_of(spec.indexes))
     plans = {index: without_partitions(plan) for index, plan in plans.items()}
     watched = tuple(replace(table, partitions=None) for table in watched)
-    made = WorkSpec(spec.dsn, plans, watched, destinations, read_dsn=spec.read_dsn, chunk=spec.batch.chunk)
+    made = WorkSpec(
+        spec.dsn,
+        plans,
+        watched,
+        destinations,
+        read_dsn=spec.read_dsn,
+        chunk=spec.batch.chunk,
+        max_fan_out=spec.batch.max_fan_out,
+    )
     return replace(made, lanes=1) if is_file else made

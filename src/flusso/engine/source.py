@@ -112,14 +112,16 @@ class ChangeReader(DataSourceStreamReader):
             begin = Offset.from_json(start)
             stream.wait(begin.position, self._patience_s(begin))
             end = stream.available(begin.position, max_changes=spec.max_changes, max_bytes=spec.max_bytes)
-            count = sum(piece.count for piece in stream.pieces(begin.position, end))
+            pieces = stream.pieces(begin.position, end)
+            count = sum(piece.count for piece in pieces)
+            unchanged = begin.unchanged + sum(piece.unchanged for piece in pieces)
             if count:
                 self._last_issued_s = time.monotonic()
                 behind = stream.available(end, max_changes=1, max_bytes=1) != end
-                return Offset(end, begin.changes + count, begin.tick, behind).to_json()
+                return Offset(end, begin.changes + count, begin.tick, behind, unchanged).to_json()
             if self._is_tick_due(begin, end):
                 self._last_issued_s = time.monotonic()
-                return Offset(end, begin.changes, begin.tick + 1).to_json()
+                return Offset(end, begin.changes, begin.tick + 1, unchanged=unchanged).to_json()
             return start
 
     def _patience_s(self, begin: Offset) -> float:

@@ -41,6 +41,7 @@ class BatchSpec:
     tick_s: float = 10.0
     """How often an idle position may move on by an empty batch."""
     chunk: int = 1000
+    max_fan_out: int = 50_000
     seed_range_mb: float = 2.0
     seed_parallelism: int | None = None
 

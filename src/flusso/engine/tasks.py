@@ -19,11 +19,11 @@ import pyarrow as pa
 
 from flusso.builder.isolate import read_isolated
 from flusso.builder.plan import IndexPlan
-from flusso.builder.ranges import BlockRange, read_keys, read_range
+from flusso.builder.ranges import BlockRange, read_keys, read_range, read_reached
 from flusso.builder.resolve import find_owed, resolve
 from flusso.capture import wire
 from flusso.change import Change
-from flusso.debt import Scope
+from flusso.debt import Owed, Reach
 from flusso.document import DocumentId, Key, WriteReport
 from flusso.engine import work
 from flusso.engine.frames import ID_SCHEMA, REPORT_SCHEMA, changes_batch
@@ -36,7 +36,7 @@ from flusso.postgres.connect import Connection
 _FAILURE = "\x00"
 """In place of an index name: the key then holds an error's line."""
 _OWED = "\x01"
-"""In place of an index name: the key then holds that name, which documents are owed, and why."""
+"""In place of an index name: the key then holds what is owed, as text."""
 _IDS_IN_A_BATCH = 10_000
 _TURN_BYTES = 64_000_000
 
@@ -70,8 +70,8 @@ def resolve_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
         with _released(spec):
             changes = _changes_of(batches)
             try:
-                owed = (DocumentId(_OWED, found) for found in find_owed(spec.plans.values(), changes))
-                yield from _id_batches(chain(owed, _resolve(spec, changes)))
+                owed = find_owed(spec.plans.values(), changes)
+                yield from _id_batches(_named(chain(owed, _resolve(spec, changes))))
             except FlussoError as error:
                 work.forget()
                 yield from _id_batches(iter([DocumentId(_FAILURE, (to_line(error),))]))
@@ -84,21 +84,22 @@ def write_documents(spec: WorkSpec) -> Callable[[Batches], Batches]:
 
     def run(batches: Batches) -> Batches:
         with _released(spec):
-            owed: list[Key] = []
+            owed: list[Owed] = []
             written = list(_guarded(spec, _ids_of(batches, owed)))
-            yield from _reports([*written, *(_owing(*found) for found in owed)])
+            yield from _reports([*written, *map(_owing, owed)])
 
     return run
 
 
 def write_ranges(
-    spec: WorkSpec, turns: Sequence[Sequence[BlockRange]], turn_s: float
+    spec: WorkSpec, turns: Sequence[Sequence[BlockRange]], turn_s: float, reach: Reach | None = None
 ) -> Callable[[Batches], Batches]:
-    """Build and write ranges of a root table; the number that comes in says which turn's."""
+    """Build and write ranges of a root table, all of it or what some values reach; the number that comes in
+    says which turn's."""
 
     def run(batches: Batches) -> Batches:
         with _released(spec):
-            turned = [_write_ranges(spec, turns[number], turn_s) for number in _numbers_of(batches)]
+            turned = [_write_ranges(spec, turns[number], turn_s, reach) for number in _numbers_of(batches)]
             yield from _reports(turned)
 
     return run
@@ -155,17 +156,22 @@ def _released(spec: WorkSpec) -> Iterator[None]:
 
 def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
     changes = _changes_of(batches)
-    yield from (_owing(*found) for found in find_owed(spec.plans.values(), changes))
+    ids: dict[DocumentId, None] = {}
+    owed = list(find_owed(spec.plans.values(), changes))
     try:
-        found = _resolve(spec, changes)
-        ids = list(dict.fromkeys(islice(found, spec.overflow + 1)))
+        for found in _resolve(spec, changes):
+            if isinstance(found, Owed):
+                owed.append(found)
+            else:
+                ids[found] = None
+            if len(ids) > spec.overflow:
+                yield WriteReport("", is_overflow=True)
+                return
     except FlussoError as error:
         work.forget()
         yield WriteReport("", failure=error)
         return
-    if len(ids) > spec.overflow or next(found, None) is not None:
-        yield WriteReport("", is_overflow=True)
-        return
+    yield from map(_owing, owed)
     yield from _guarded(spec, iter(ids))
 
 
@@ -205,7 +211,9 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[W
     return writer.finish()
 
 
-def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> TurnReport:
+def _write_ranges(
+    spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float, reach: Reach | None = None
+) -> TurnReport:
     """Write ranges one after the other until the turn is over; at least one."""
     began_s = time.monotonic()
     done, is_rewritten = 0, False
@@ -214,7 +222,7 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> 
         writer = Writer(spec, version)
         try:
             for block_range in turn:
-                _put_range(conn, spec.plans[block_range.index], writer, block_range)
+                _put_range(conn, spec.plans[block_range.index], writer, block_range, reach)
                 done += 1
                 if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
                     break
@@ -226,18 +234,25 @@ def _write_ranges(spec: WorkSpec, turn: Sequence[BlockRange], turn_s: float) -> 
         return TurnReport(0, (WriteReport(turn[0].index, failure=error),))
 
 
-def _put_range(conn: Connection, plan: IndexPlan, writer: Writer, block_range: BlockRange) -> None:
-    """Write the documents of a range; where one cannot be built, all of them once more, by their keys."""
+def _put_range(
+    conn: Connection, plan: IndexPlan, writer: Writer, block_range: BlockRange, reach: Reach | None
+) -> None:
+    """Write the documents of a range, all of them or what some values reach; where one cannot be built, all
+    of them once more, by their keys."""
     index = block_range.index
+    keys: list[Key] = []
     try:
-        for built in read_range(conn, plan, block_range):
-            writer.put(index, built)
+        if reach is None:
+            for documents in read_range(conn, plan, block_range):
+                writer.put(index, documents)
+        else:
+            keys = read_reached(conn, plan, block_range, reach)
     except RowUnfit:
         keys = read_keys(conn, plan, block_range)
-        for at in range(0, len(keys), writer.spec.chunk):
-            built, unfit = read_isolated(conn, plan, keys[at : at + writer.spec.chunk])
-            writer.put(index, built)
-            writer.refuse(index, unfit)
+    for at in range(0, len(keys), writer.spec.chunk):
+        built, unfit = read_isolated(conn, plan, keys[at : at + writer.spec.chunk])
+        writer.put(index, built)
+        writer.refuse(index, unfit)
 
 
 def _changes_of(batches: Batches) -> list[Change]:
@@ -250,25 +265,29 @@ def _numbers_of(batches: Batches) -> Iterator[int]:
     return (number for batch in batches for number in batch.column(0).to_pylist())
 
 
-def _resolve(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[DocumentId]:
+def _resolve(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[DocumentId | Owed]:
     # The source shows what it handed on; a replica only when it has come as far as now.
     conn = work.connection(spec.dsn) if spec.read_dsn is None else work.reader(spec)[0]
-    return chain(
-        resolve(conn, list(spec.plans.values()), changes, spec.watched), find_referring(spec, changes)
-    )
+    plans = list(spec.plans.values())
+    found = resolve(conn, plans, changes, spec.watched, limit=spec.max_fan_out)
+    return chain(found, find_referring(spec, changes))
 
 
-def _owing(index: str, scope: str, why: str) -> WriteReport:
-    return WriteReport(index, owes=(Scope(scope), why))
+def _owing(owed: Owed) -> WriteReport:
+    return WriteReport(owed.index, owes=owed)
 
 
-def _ids_of(batches: Batches, owed: list[Key]) -> Iterator[DocumentId]:
+def _named(found: Iterable[DocumentId | Owed]) -> Iterator[DocumentId]:
+    return (DocumentId(_OWED, (each.to_text(),)) if isinstance(each, Owed) else each for each in found)
+
+
+def _ids_of(batches: Batches, owed: list[Owed]) -> Iterator[DocumentId]:
     for batch in batches:
         for index, key in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
             if index == _FAILURE:
                 raise from_text(key[0]) or FlussoError(key[0])
             if index == _OWED:
-                owed.append(tuple(key))
+                owed.append(Owed.from_text(key[0]))
             else:
                 yield DocumentId(index, tuple(key))
 

@@ -49,6 +49,8 @@ class WorkSpec:
     """Documents in one SELECT."""
     overflow: int = 5000
     """More documents than this from one small batch are spread over all executors."""
+    max_fan_out: int = 50_000
+    """More documents than this from few rows are owed."""
     lanes: int = 4
     """Requests to sinks that one task has under way at a time; one where a file has a single writer."""
     refreshes: frozenset[Destination] = field(default=frozenset())

@@ -56,10 +56,11 @@ def describe(event: Event) -> str:
                 f"seed finished index={index} sinks={','.join(sinks)} documents={documents} "
                 f"seconds={seconds:.1f}"
             )
-        case BatchWritten(changes, written, removed, superseded, refused, seconds, lsn):
+        case BatchWritten(changes, written, removed, superseded, refused, seconds, lsn, unchanged):
             return (
                 f"batch written changes={changes} written={written} removed={removed} "
-                f"superseded={superseded} refused={refused} seconds={seconds:.3f} lsn={lsn}"
+                f"superseded={superseded} refused={refused} unchanged={unchanged} "
+                f"seconds={seconds:.3f} lsn={lsn}"
             )
         case LookingAgain(reason):
             return f"looking again because: {reason}"

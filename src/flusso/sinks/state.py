@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from flusso.debt import Cursor, Debt, Scope
+from flusso.debt import Cursor, Debt, Reach, Scope
 from flusso.errors import SinkRefused
 from flusso.seeding import LeafSeed, Seeding
 from flusso.sinks.base import IndexState, Request, States
@@ -79,6 +79,8 @@ def _debt(found: Any) -> Debt:
     known["scope"] = Scope(known["scope"]) if is_known else Scope.WHOLE
     known["reasons"] = tuple(known["reasons"])
     known["cursor"] = Cursor(**_known(Cursor, known.get("cursor", {}))) if is_known else Cursor()
+    reach = known.get("reach") if is_known else None
+    known["reach"] = Reach(reach["place"], tuple(map(tuple, reach["keys"]))) if reach else None
     return Debt(**known)
 
 
