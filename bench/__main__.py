@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import capture, idle, live, memory, seed, verify, where
+from bench import capture, idle, live, memory, references, seed, verify, where
 from bench.report import Row, render_result, render_table, write_result
 from bench.stage import QUICK, Sizes, Stage, open_stage
 
@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "idle": idle.measure,
     "seeding": live.measure_seeding,
     "memory": memory.measure,
+    "references": references.measure,
 }
 
 

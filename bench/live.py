@@ -18,7 +18,7 @@ from bench.stage import INDEX, SECOND_INDEX, Stage
 from flusso.postgres.connect import Connection
 
 _POLL_S = 0.004
-_PATIENCE_S = 120.0
+_PATIENCE_S = 300.0
 _TRANSACTION_AIM = 8_000
 _P50_AIM_S, _P95_AIM_S = 0.15, 0.3
 _SEEDING_AIM_S = 1.0
@@ -93,7 +93,7 @@ def change_one(
     mark = f"one{next(_marks)}"
     user = _random.randint(1, stage.sizes.users)
     conn.execute("update users set mark = %s where id = %s", (mark, user))
-    return _until(pipeline, lambda: stage.search.find(INDEX, mark) == 1, _POLL_S)
+    return until(pipeline, lambda: stage.search.find(INDEX, mark) == 1, _POLL_S)
 
 
 def spread(waits: list[float]) -> str:
@@ -104,12 +104,13 @@ def spread(waits: list[float]) -> str:
 def _large_transaction(stage: Stage, pipeline: Pipeline, conn: Connection) -> float:
     mark, size = f"many{next(_marks)}", stage.sizes.transaction
     conn.execute("update users set mark = %s where id <= %s", (mark, size))
-    seconds = _until(pipeline, lambda: stage.search.find(INDEX, mark) == size, 0.02)
+    seconds = until(pipeline, lambda: stage.search.find(INDEX, mark) == size, 0.02)
     conn.execute("vacuum users")
     return size / seconds
 
 
-def _until(pipeline: Pipeline, condition: Callable[[], bool], poll_s: float) -> float:
+def until(pipeline: Pipeline, condition: Callable[[], bool], poll_s: float) -> float:
+    """Give the seconds until a condition holds, asking every so often."""
     started_s = time.perf_counter()
     while not condition():
         waited_s = time.perf_counter() - started_s
