@@ -118,6 +118,7 @@ class Payer:
 
     def _take_turn(self, entry: Entry) -> None:
         debt = entry.state.debts[0]
+        entry.is_settling = False  # also after an end that failed: from here on something is written again
         progress = self._of(entry, debt)
         self._count += 1
         progress.turn = self._count
