@@ -58,7 +58,7 @@ _LAST = """
   fields: [{ integer: id }, { integer: v }]
 - many_to_many: pairedFar
   table: "@paired_far"
-  through: { table: "@pair", left_key: l, right_key: r }
+  through: { table: "@pair", left_key: l, right_key: r, filters: [{ column: v, op: gt, value: 0 }] }
   filters: [{ column: v, op: gt, value: 0 }]
   fields: [{ integer: id }, { integer: v }]
 """
@@ -190,10 +190,12 @@ class _Chain:
             self._rows.append(f"insert into @{name} ({named}) values ({values});")
 
     def _schema(self) -> str:
-        through = 'through: { table: "@agg_link", left_key: l, right_key: r }'
+        counted = "filters: [{ column: v, op: gt, value: 0 }]"
+        through = f'through: {{ table: "@agg_link", left_key: l, right_key: r, {counted} }}'
+        direct = f'table: "@agg"\n  foreign_key: parent\n  {counted}\n  soft_delete: {{ column: gone }}'
         fields = (
             _LAST
-            + _AGGREGATES.format(name="direct", rest='table: "@agg"\n  foreign_key: parent')
+            + _AGGREGATES.format(name="direct", rest=direct)
             + _AGGREGATES.format(name="through", rest='table: "@agg_far"\n  ' + through)
         )
         for level in range(len(self._prefix), 0, -1):

@@ -376,9 +376,9 @@ fields: [{ integer: v }]
                 "update @customer set v = 9 where id = 11",
                 "customers:11 orders:21 orders:22 addresses:3",
             ),
-            "link moved, which only one of them reads": (
-                "update @customer set home = 5 where id = 11",
-                "orders:21 orders:22",
+            "link moved": (
+                "update @customer set home = 5, v = 2 where id = 11",
+                "customers:11 orders:21 orders:22 addresses:3",
             ),
             "junction's both sides": (
                 "update @visit set customer = 12, address = 5 where id = 31",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flusso.debt import Cursor, Debt, Scope
+from flusso.debt import Cursor, Debt, Reach, Scope
 from flusso.engine import work
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.work import Destination
@@ -76,3 +76,27 @@ def test_a_debt_that_was_owed_anew_is_not_paid_by_what_began_before(
     ledger.owe(["users"], Scope.HELD, "it was truncated")
     ledger.pay(entry, begun, cursor, 77)
     assert remembered(ledger)["users", "a"] == (Debt(Scope.HELD, ("it was truncated",), 50, 2),)
+
+
+def test_a_debt_of_values_that_has_begun_counts_as_paid_though_they_are_owed_again(ledger: Ledger) -> None:
+    reach = Reach("a path", (("1",),))
+    ledger.owe(["users"], Scope.REACHED, "rows changed", reach=reach)
+    entry = ledger.owing()[0]
+    begun = ledger.begin(entry, entry.state.debts[0])
+    ledger.owe(["users"], Scope.REACHED, "rows changed", reach=reach)
+    cursor = Cursor('"public"."users"', 5, 7)
+    ledger.pay(entry, begun, cursor, 77)
+    assert [(debt.cursor, debt.times) for debt in remembered(ledger)["users", "a"]] == [
+        (cursor, 1),
+        (Cursor(), 2),
+    ]
+
+
+def test_a_debt_that_was_owed_anew_just_before_its_turn_is_not_begun(ledger: Ledger) -> None:
+    ledger.owe(["users"], Scope.REACHED, "rows changed", reach=Reach("a path", (("1",),)))
+    entry = ledger.owing()[0]
+    chosen = entry.state.debts[0]
+    ledger.owe(["users"], Scope.REACHED, "rows changed", reach=Reach("a path", (("2",),)))
+    assert ledger.begin(entry, chosen) == chosen
+    ledger.pay(entry, chosen, None, 77)
+    assert [debt.reach and debt.reach.keys for debt in entry.state.debts] == [(("1",), ("2",))]
