@@ -84,7 +84,7 @@ def read_range(
     with building(f'cannot build documents of index "{plan.index}"'), conn.transaction():
         _hold_file(conn, table, block_range.filenode)
         with psycopg.RawCursor(conn).copy(f"copy ({sql}) to stdout (format binary)".encode()) as copy:
-            yield from _chunks(_rows(conn, copy, len(plan.key)), chunk_bytes)
+            yield from _chunks(conn, copy, len(plan.key), chunk_bytes)
 
 
 def read_keys(conn: Connection, plan: IndexPlan, block_range: BlockRange) -> list[Key]:
@@ -133,54 +133,47 @@ def _hold_file(conn: Connection, table: TableName, filenode: int | None) -> None
         raise TableRewritten(f"the rows of {table} were moved while they were read")
 
 
-def _chunks(rows: Iterator[Built], chunk_bytes: int) -> Iterator[list[Built]]:
+def _chunks(
+    conn: Connection, copy: psycopg.Copy, key_columns: int, chunk_bytes: int
+) -> Iterator[list[Built]]:
+    """Take what has arrived, row by row, and wait only when nothing has: psycopg's own loop waits for each
+    row, which costs more than all else here."""
+    take, fields_of = conn.pgconn.get_copy_data, _fields
     chunk: list[Built] = []
-    size = 0
-    for built in rows:
-        chunk.append(built)
-        size += len(built.body or b"") + len(built.tokens or b"")
+    size, at = 0, _HEADER_BYTES
+    while True:
+        length, message = take(1)
+        row = bytes(message if length else copy.read())
+        if not row:
+            break
+        if fields := fields_of(row, at):
+            key = tuple([field.decode() for field in fields[:key_columns]])
+            chunk.append(Built(id_text(key), *fields[key_columns:]))
+        size, at = size + len(row), 0
         if size >= chunk_bytes:
             yield chunk
             chunk, size = [], 0
+    if length < 0:
+        _finish(conn)
     if chunk:
         yield chunk
 
 
-def _rows(conn: Connection, copy: psycopg.Copy, key_columns: int) -> Iterator[Built]:
-    """Take rows apart: each a number of fields, and each field its length and its bytes."""
-    at = _HEADER_BYTES
-    for message in _messages(conn, copy):
-        data = bytes(message)
-        (count,) = _COUNT.unpack_from(data, at)
-        if count < 0:  # there are no more
-            continue
-        at += 2
-        fields: list[bytes] = []
-        for _ in range(count):
-            (length,) = _LENGTH.unpack_from(data, at)
-            at += 4
-            fields.append(data[at : at + length])
-            at += length
-        yield Built(id_text(tuple(map(bytes.decode, fields[:key_columns]))), *fields[key_columns:])
-        at = 0
-
-
-def _messages(conn: Connection, copy: psycopg.Copy) -> Iterator[memoryview]:
-    """Give what has arrived without waiting for each: psycopg's own loop costs more than all else here."""
-    take = conn.pgconn.get_copy_data
-    while True:
-        size, message = take(1)
-        if size > 0:
-            yield message
-        elif size < 0:
-            return _finish(conn)
-        elif first := copy.read():
-            yield memoryview(first)
-        else:
-            return None
+def _fields(row: bytes, at: int) -> list[bytes]:
+    """Take a row apart: the number of fields, then of each its length and its bytes; none after the last."""
+    (count,) = _COUNT.unpack_from(row, at)
+    at += 2
+    fields = []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(row, at)
+        start = at + 4
+        at = start + length
+        fields.append(row[start:at])
+    return fields
 
 
 def _finish(conn: Connection) -> None:
+    """Take the end of a COPY, or raise what ended it."""
     (result,) = conn.wait(generators.fetch_many(conn.pgconn))
     if result.status != pq.ExecStatus.COMMAND_OK:
         raise psycopg.errors.error_from_result(result)
