@@ -65,7 +65,7 @@ class Seed:
             self._tell(event)
 
     def run(self) -> list[Event]:
-        """Seed to the end, or until someone stops it."""
+        """Seed to the end, or until someone stops it; readers then see what is whole."""
         try:
             self.seeder.start()
             wait_until(lambda: not self.seeder.is_running(), what="the end of the seed")
