@@ -57,7 +57,9 @@ class FaultySink:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+    def write(
+        self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
+    ) -> WriteResult:
         if (self._folder / "closed").exists():
             raise SinkUnavailable("the sink is closed for the test")
         stalled = self._folder / "stalled"
@@ -67,7 +69,7 @@ class FaultySink:
             time.sleep(0.02)  # between two looks
         with (self._folder / "writes").open("a") as log:
             log.writelines(f"{write.id}\n" for write in writes)
-        return self._inner.write(target, writes, refresh=refresh)
+        return self._inner.write(target, writes, refresh=refresh, until=until)
 
     def save_state(self, state: IndexState) -> None:
         if self._take("kill-on-record"):

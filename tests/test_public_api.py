@@ -99,7 +99,17 @@ def test_the_package_says_that_it_is_typed() -> None:
 
 def test_a_sink_can_be_written_from_the_names_of_the_contract() -> None:
     own = {name for name, value in vars(base).items() if getattr(value, "__module__", "") == base.__name__}
-    nouns = {"Capabilities", "IndexTarget", "IndexState", "States", "Request", "Page", "Stored", "Hit"}
+    nouns = {
+        "Capabilities",
+        "IndexTarget",
+        "IndexState",
+        "States",
+        "Request",
+        "Held",
+        "Page",
+        "Stored",
+        "Hit",
+    }
     assert own == nouns | {"Sink", "SinkSpec"}
 
 

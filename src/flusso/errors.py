@@ -45,9 +45,11 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │   ├── SinkUnavailable       4  not reachable, overloaded, timed out                 retryable
     │   ├── SinkRefused           4  it answers, and says no
     │   │   ├── GenerationGone    4  what was written to is there no more
-    │   │   └── OutputClosed      4  whoever read standard output has had enough
+    │   │   ├── OutputClosed      4  whoever read standard output has had enough
+    │   │   └── IndexTaken        4  another flusso writes the index
     │   ├── SinkRestored          4  it is older than what was written to it, and another sink is not
     │   ├── IndexUnready          4  it has no whole index of the present schema to compare
+    │   ├── WriteExpired          4  documents were built too long ago to be written now   retryable
     │   └── IndexRequested        4  a command asks something of a running pipeline: begin again
     ├── DocumentMissing           1  there is no document of that id
     ├── DocumentRefused           5  a document was refused and the policy is to stop
@@ -280,6 +282,16 @@ class OutputClosed(SinkRefused):
 
 class GenerationGone(SinkRefused):
     """The generation that was written to is there no more, or no longer this process's to write."""
+
+
+class IndexTaken(SinkRefused):
+    """Another process writes the index: this one must not."""
+
+
+class WriteExpired(SinkError):
+    """Documents were built too long ago to be written now; built anew they are taken."""
+
+    retryable = True
 
 
 class IndexRequested(SinkError):

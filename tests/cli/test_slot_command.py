@@ -171,7 +171,7 @@ def test_on_a_terminal_it_asks_and_takes_no_for_an_answer(
     call: Call, database18: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed(database18, tmp_path)
-    monkeypatch.setattr("flusso.cli.slot._is_terminal", lambda: True)
+    monkeypatch.setattr("flusso.cli.confirm._is_terminal", lambda: True)
     assert call("drop", input="n\n").exit_code == 1
     assert shown(call)["exists"]
     assert call("drop", input="y\n").exit_code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from books import FIRST, SCHEMA, SECOND, book, removal, title_of
 
@@ -66,6 +68,50 @@ def test_a_generation_that_readers_see_is_not_dropped(sink: Sink) -> None:
     with pytest.raises(SinkRefused, match="readers"):
         sink.drop(FIRST)
     assert [hit.id for hit in sink.search("books", "momo", 10)] == ["1"]
+
+
+FILLED = replace(FIRST, keeps_removals=True)
+
+
+def test_a_removal_while_a_generation_is_filled_is_never_seen_and_keeps_older_writes_out(sink: Sink) -> None:
+    sink.write(FILLED, [book("Momo", 5), book("Krabat", 5, "2")], refresh=False)
+    result = sink.write(FILLED, [removal(6), removal(6, "3"), book("Momo", 4, "2")], refresh=True)
+    assert (result.written, result.removed, result.superseded) == (0, 2, 1)
+    late = sink.write(FILLED, [book("late", 5), book("late", 5, "3")], refresh=True)
+    assert (late.superseded, late.newest_conflict) == (2, 6)
+    assert (list(sink.ids(FIRST)), sink.count(FIRST), sorted(sink.read(FIRST, ["1", "2", "3"]))) == (
+        ["2"],
+        1,
+        ["2"],
+    )
+
+
+def test_purging_takes_out_removals_and_no_document(sink: Sink) -> None:
+    sink.write(FILLED, [removal(6), removal(6, "3"), book("Krabat", 5, "2")], refresh=False)
+    sink.write(FILLED, [book("back", 7, "3")], refresh=False)
+    for _ in range(2):
+        sink.purge(FIRST)
+    sink.publish(FIRST)
+    assert (sorted(sink.ids(FIRST)), sink.count(FIRST)) == (["2", "3"], 2)
+    assert [hit.id for hit in sink.search("books", "back", 10)] == ["3"]
+    sink.write(FIRST, [book("again", 8)], refresh=True)
+    assert title_of(sink) == "again"
+
+
+def test_what_is_held_is_listed_whether_anything_is_known_of_it_or_not(sink: Sink) -> None:
+    sink.write(FIRST, [book("Momo", 5)], refresh=True)
+    sink.ensure(SECOND, SCHEMA)
+    sink.publish(FIRST)
+    held = sorted(sink.held(), key=lambda each: each.generation)
+    assert [(each.index, each.generation, each.is_read) for each in held] == [
+        ("books", 1, True),
+        ("books", 2, False),
+    ]
+    assert all(
+        target.digest.startswith(each.digest) for each, target in zip(held, (FIRST, SECOND), strict=True)
+    )
+    sink.drop(held[1].target)
+    assert [each.generation for each in sink.held()] == [1]
 
 
 @pytest.mark.parametrize("writes", [[book("late", 9)], [removal(9)]], ids=["write", "removal"])

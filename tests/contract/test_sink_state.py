@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from flusso.document import Refusal
+from flusso.errors import IndexTaken
 from flusso.sinks.base import IndexState, Request, Sink, SinkSpec, States
 
 
@@ -33,6 +36,16 @@ def test_each_generation_has_a_state_of_its_own(sink: Sink) -> None:
     states = sink.load_states()
     assert states.of("books") == (old, new)
     assert (states.serving("books"), states.newest("books"), states.shown("books2")) == (old, new, other)
+
+
+def test_an_earlier_start_does_not_put_back_what_it_knew(sink: Sink) -> None:
+    state = IndexState("books", "a" * 64, 1, term=1 << 60)
+    later = replace(state, term=state.term + 1, witness=7)
+    for each in (state, later, later):
+        sink.save_state(each)
+    with pytest.raises(IndexTaken):
+        sink.save_state(replace(state, witness=9))
+    assert sink.load_states() == States((later,))
 
 
 def test_a_request_is_there_until_it_is_answered(sink: Sink, spec: SinkSpec) -> None:

@@ -14,11 +14,12 @@ import pytest
 
 from fix_postgres import Database
 from flusso.debt import Debt, Scope
-from flusso.engine.events import Event, ReadersMoved, Reseeding
+from flusso.engine.events import Event, ReadersMoved, Reseeding, Waiting
 from flusso.engine.ledger import Ledger
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
+from flusso.errors import IndexTaken, SlotMissing
 from flusso.lsn import Lsn, Version
 from flusso.schema.model import IndexSchema
 from flusso.sinks.base import Request, Sink, States
@@ -181,6 +182,36 @@ def test_only_as_many_are_kept_as_wanted(spec: PipelineSpec) -> None:
         ask(spec, Request.REINDEX)
         publish_seeded(start(keeping).ledger, "users")
     assert [(state.generation, state.serves) for state in states(spec).all] == [(3, False), (4, True)]
+
+
+def test_an_index_that_is_written_through_another_slot_is_left_to_it(spec: PipelineSpec) -> None:
+    ledger = start(spec).ledger
+    ledger.beat(1.0)
+    other = replace(spec, slot=f"{spec.slot}_other", look_s=1.0)
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, Waiting) and "is anyone still writing" in event.reason:
+            ledger.beat(2.0)
+
+    with pytest.raises(IndexTaken, match=f'written through slot "{spec.slot}"'):
+        start(other, listen)
+    ledger.beat(3.0)
+    with pytest.raises(SlotMissing):  # nobody writes it any more, so what was lost is what counts
+        start(replace(other, look_s=0.1))
+    ledger.beat(0.0)
+    events.clear()
+    with pytest.raises(SlotMissing):
+        start(other, listen)
+    assert not [event for event in events if isinstance(event, Waiting)]
+
+
+def test_who_was_replaced_saves_nothing_any_more(spec: PipelineSpec) -> None:
+    old, new = start(spec).ledger, start(spec).ledger
+    new.record(Lsn(1 << 50), 0)
+    with pytest.raises(IndexTaken):
+        old.record(Lsn(1 << 51), 0)
 
 
 def test_a_generation_deleted_by_hand_is_filled_anew_and_told(spec: PipelineSpec) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from flusso.document import Write, WriteResult
-from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.errors import SinkRefused, SinkUnavailable, WriteExpired
 from flusso.sinks.search import server as server_module
 from flusso.sinks.search.delivery import deliver
 from flusso.sinks.search.pace import Limits, Pace
@@ -64,6 +64,18 @@ def sizes(client: Scripted) -> list[int]:
 def test_writes_are_cut_into_batches() -> None:
     client = Scripted()
     assert (run(client, 10).written, sizes(client)) == (10, [4, 4, 2])
+
+
+def test_what_is_too_old_is_not_sent_any_more_and_not_tried_again() -> None:
+    client = Scripted([201, 429, 429, 429])
+    writes = [Write(str(n), 5, b"{}") for n in range(4)]
+    server, pace = Server(client, "s", 3), Pace(LIMITS)
+    with pytest.raises(WriteExpired):
+        deliver(server, "books", "W", writes, pace, refresh=False, pipeline=None, until=time.monotonic() - 1)
+    assert sizes(client) == []
+    assert WriteExpired("x").retryable
+    late = time.monotonic() + 60
+    assert deliver(server, "books", "W", writes, pace, refresh=False, pipeline=None, until=late).written == 4
 
 
 def test_only_busy_items_are_sent_again_and_in_smaller_batches() -> None:

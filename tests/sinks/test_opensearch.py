@@ -197,7 +197,7 @@ def test_refreshing_is_off_until_the_generation_is_published(cluster: Cluster) -
         cluster.ask("GET", f"/@{CONCRETE}/_settings")[cluster.name(CONCRETE)]["settings"]["index"]
     )
     assert [each["refresh_interval"] for each in settings] == ["-1", "10s"]
-    assert settings[0]["gc_deletes"] == "1h"
+    assert settings[0]["gc_deletes"] == "3600000ms"
 
 
 def test_ensure_after_publishing_leaves_refreshing_on(cluster: Cluster) -> None:

@@ -10,7 +10,9 @@ from flusso import __version__
 from flusso.cli import (
     build,
     check,
+    clean,
     demo,
+    indexes,
     init,
     quarantine,
     reindex,
@@ -43,6 +45,8 @@ app.command()(verify.verify)
 app.command()(search.search)
 app.command()(reindex.reindex)
 app.command()(rollback.rollback)
+app.command()(indexes.indexes)
+app.command()(clean.clean)
 app.command()(demo.demo)
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(slot.app, name="slot")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from typing import Annotated
 
 import typer
 
 from flusso.capture.slot import advance_slot, check_slot, drop_slot, find_slot, reader_of
 from flusso.cli.assemble import load, pipeline_spec
+from flusso.cli.confirm import Yes, confirm
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix, Publication, Slot
 from flusso.cli.progress import print_line
 from flusso.cli.slot_text import print_problems, print_survey, survey_to_json
@@ -21,8 +21,6 @@ from flusso.lsn import Lsn
 from flusso.postgres.connect import connect
 
 app = typer.Typer(no_args_is_help=True, help="Look at the replication slot, make it, move it, drop it.")
-
-Yes = Annotated[bool, typer.Option("--yes", envvar="FLUSSO_YES", help="Do it without asking.")]
 
 
 @app.command()
@@ -85,7 +83,7 @@ def advance(
             return
         _refuse_reader(survey)
         behind = survey.behind(target)
-        _confirm(
+        confirm(
             f'slot "{spec.slot}" passes over {target - start:,} bytes of WAL, from {start} to {target}'
             + _consequence(behind, "miss the changes in there"),
             yes=yes,
@@ -111,7 +109,7 @@ def drop(
         with contextlib.suppress(SlotLost):  # its position is gone already, it only takes a place
             check_slot(survey.info)
         _refuse_reader(survey)
-        _confirm(
+        confirm(
             f'slot "{spec.slot}" is dropped, and its position with it'
             + _consequence(survey.indexes, "miss all changes from now on"),
             yes=yes,
@@ -137,18 +135,3 @@ def _consequence(indexes: tuple[str, ...], what: str) -> str:
     if not indexes:
         return ""
     return f".\n{', '.join(indexes)} will {what} and need flusso reindex"
-
-
-def _confirm(warning: str, *, yes: bool) -> None:
-    """Ask before data is lost; where nobody can be asked, `--yes` must have been given."""
-    if yes:
-        return
-    print(f"{warning}.", file=sys.stderr)
-    if not _is_terminal():
-        raise ConfigError("this loses data and nobody can be asked", hint="give --yes if it is meant")
-    if not typer.confirm("Do it?", err=True):
-        raise typer.Exit(1)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty()

@@ -79,6 +79,7 @@ def begun(fresh: IndexState, now: Standing) -> IndexState:
         witness=now.position,
         highest_version=0,
         seeding=Seeding(),
+        beat=0.0,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from dataclasses import dataclass, field
 
 from flusso.capture.coverage import read_marks
@@ -18,7 +19,7 @@ from flusso.engine.continuity import Published
 from flusso.engine.provision import Prepared
 from flusso.engine.roster import load_states
 from flusso.engine.spec import PipelineSpec
-from flusso.errors import FlussoError, IndexRequested, PublicationError, SinkError, SourceError
+from flusso.errors import FlussoError, IndexRequested, IndexTaken, PublicationError, SinkError, SourceError
 from flusso.postgres.connect import Connection
 
 _LOOK_END_S = 1.0
@@ -61,7 +62,17 @@ class Lookout:
 
     def _run(self) -> None:
         while not self._is_closed.wait(self.spec.look_s):
+            self._beat()
             self.failure = self.failure or self.look() or self._find_request()
+
+    def _beat(self) -> None:
+        """Show that the indexes are being written; who has taken them meanwhile ends this process."""
+        try:
+            self.prepared.ledger.beat(time.time())
+        except IndexTaken as error:
+            self.failure = error
+        except SinkError:
+            pass  # it is away, and whoever writes to it says so
 
     def _find_request(self) -> IndexRequested | None:
         """Say whether a command has asked for something; nothing when a sink does not answer."""

@@ -31,7 +31,7 @@ from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
 from flusso.engine.turns import Turns
-from flusso.errors import FlussoError, SourceUnavailable
+from flusso.errors import FlussoError, SinkError, SourceUnavailable
 from flusso.lsn import Version
 from flusso.postgres.connect import Connection, connect, is_dead
 from flusso.postgres.version import emit_version
@@ -161,6 +161,8 @@ class Pipeline:
                 seeder.close(_TURN_END_S)
                 payer.close(_TURN_END_S)
             clock.close()
+            with contextlib.suppress(SinkError):
+                ledger.beat(0.0)
             work.forget()
         self._settle()
 

@@ -37,7 +37,7 @@ from flusso.engine.ledger import Ledger
 from flusso.engine.policy import needs_new_slot
 from flusso.engine.preflight import Examined, examine, plans_as_kept, refuse
 from flusso.engine.quarantine import Quarantine
-from flusso.engine.roster import enrol, find_retained, load_states, reads_by_plan, sinks_of
+from flusso.engine.roster import enrol, find_retained, load_states, reads_by_plan, refuse_busy, sinks_of
 from flusso.engine.session import is_single_host
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.work import WorkSpec
@@ -94,6 +94,7 @@ def prepare(
         coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
         now = _take_slot(conn, spec, published, tell, stop, anew)
         try:
+            refuse_busy(spec, now, tell, stop)
             needed = {plan.index: plan.references for plan in examined.plans}
             roster = enrol(spec, retained, plans, needed, now, coverage.marks, tell, anew)
         except BaseException:
@@ -261,9 +262,9 @@ def _name(blockers: Sequence[Blocker]) -> str:
 
 
 def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
+    ledger.save_all()  # first: what is there and not known is an orphan
     for entry in ledger.entries:
         work.sink(entry.destination.sink).ensure(entry.destination.target, schemas[entry.plan_name])
-    ledger.save_all()
     for entry in ledger.entries:
         if entry.state.serves:  # a crash may have come before readers had moved
             work.sink(entry.destination.sink).publish(entry.destination.target)

@@ -7,6 +7,7 @@ its own: a *retained* one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,18 +16,19 @@ from flusso.capture.fingerprint import Marks
 from flusso.catalog import TableName
 from flusso.engine import work
 from flusso.engine.continuity import Standing, is_unwritten, plan_of
-from flusso.engine.events import Listener, Reseeding
+from flusso.engine.events import Listener, Reseeding, Waiting
 from flusso.engine.generations import decide
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.work import Destination
-from flusso.errors import FlussoError
+from flusso.errors import FlussoError, IndexTaken
 from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
 from flusso.schema.model import IndexSchema
 from flusso.schema.stored import schema_from_text, schema_name, schema_to_text, stored_name
 from flusso.sinks.base import IndexState, Request, SinkSpec, States
 
+_SILENT_BEATS = 3
 _UNKNOWN_SCHEMA = "it was made by a schema that this release of flusso does not know"
 _UNFIT_SCHEMA = "the database no longer has what its schema reads"
 
@@ -146,6 +148,40 @@ def _recorded(known: Iterable[States], now: Standing) -> dict[str, int]:
     return furthest
 
 
+def refuse_busy(
+    spec: PipelineSpec, now: Standing, tell: Listener, stop: threading.Event, *, step_s: float = 0.5
+) -> None:
+    """Raise `IndexTaken` when an index is being written through another slot.
+
+    Who writes shows it by a beat. One that stays as it is for longer than it may is of someone who is gone;
+    that takes no clock that two machines share.
+    """
+    before = _beats(spec, now)
+    if not before:
+        return
+    tell(Waiting(f"{', '.join(sorted(before))}: is anyone still writing?"))
+    for _ in range(int(_SILENT_BEATS * spec.look_s / step_s) + 1):
+        if stop.wait(step_s):
+            return
+        for what, beat in _beats(spec, now).items():
+            if before.get(what) != beat:
+                raise IndexTaken(
+                    f"{what}, and that is being done now",
+                    hint="stop that flusso, or give this one another prefix or another file",
+                )
+
+
+def _beats(spec: PipelineSpec, now: Standing) -> dict[str, float]:
+    own = (now.system_identifier, now.slot.name)
+    return {
+        f'index "{state.index}" in sink "{sink}" was last written through slot "{state.slot}"': state.beat
+        for sink, states in load_states(spec.indexes).items()
+        for index in spec.indexes
+        for state in states.of(index.name)
+        if state.beat and (state.system_identifier, state.slot) != own
+    }
+
+
 def _enrol(
     roster: Roster,
     index: IndexSpec,
@@ -180,7 +216,11 @@ def _enrol(
     for state in fate.written:
         plan = "" if state.schema == fresh.schema else plan_of(state)
         schema = needed[plan] if plan else index.schema
-        target = replace(state.target, text_fields=text_field_names(schema))
+        target = replace(
+            state.target,
+            text_fields=text_field_names(schema),
+            keeps_removals=not (state.serves or state.is_kept),
+        )
         roster.ledger.entries.append(Entry(Destination(sink, target), state, plan=plan, keeps=index.keeps))
     if fate.frozen is not None:
         roster.ledger.frozen.append((sink, fate.frozen))

@@ -187,8 +187,9 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[W
     first = next(ids, None)
     if first is None:
         return []
+    began_s = time.monotonic()
     conn, version = work.reader(spec)
-    writer = Writer(spec, version)
+    writer = Writer(spec, version, born_s=began_s)
 
     def put(index: str, keys: Sequence[Key]) -> None:
         built, unfit = read_isolated(conn, spec.plans[index], keys)
@@ -219,7 +220,7 @@ def _write_ranges(
     done, is_rewritten = 0, False
     try:
         conn, version = work.reader(spec)
-        writer = Writer(spec, version)
+        writer = Writer(spec, version, born_s=began_s)
         try:
             for block_range in turn:
                 _put_range(conn, spec.plans[block_range.index], writer, block_range, reach)

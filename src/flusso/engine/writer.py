@@ -7,6 +7,7 @@ a long one pays for threads.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,8 +22,9 @@ from flusso.engine.quarantine import refuse
 from flusso.engine.work import WorkSpec
 from flusso.errors import FlussoError
 from flusso.lsn import Version
-from flusso.sinks.base import Sink
+from flusso.sinks.base import Sink, SinkSpec
 
+_SAFE_SHARE = 0.25
 _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="flusso-write")
 
 
@@ -34,6 +36,8 @@ class Writer:
     version: Version
     bytes: int = 0
     """How much was taken so far."""
+    born_s: float = field(default_factory=time.monotonic)
+    """When it got its version, or a moment before."""
     _reports: dict[str, WriteReport] = field(default_factory=dict)
     _held: tuple[str, list[Write]] | None = None
     _under_way: deque[tuple[str, Future[list[WriteResult]]]] = field(default_factory=deque)
@@ -61,7 +65,7 @@ class Writer:
         if self._held is not None:
             index, writes = self._held
             self._held = None
-            self._add(index, _write(self.spec, index, writes))
+            self._add(index, _write(self.spec, index, writes, self.born_s))
         while self._under_way:
             self._take_oldest()
         return list(self._reports.values())
@@ -71,7 +75,7 @@ class Writer:
         index, writes = self._held
         while len(self._under_way) >= self.spec.lanes:
             self._take_oldest()
-        self._under_way.append((index, _pool.submit(_write, self.spec, index, writes)))
+        self._under_way.append((index, _pool.submit(_write, self.spec, index, writes, self.born_s)))
 
     def _take_oldest(self) -> None:
         index, future = self._under_way.popleft()
@@ -104,7 +108,7 @@ class Writer:
             )
 
 
-def _write(spec: WorkSpec, index: str, writes: Sequence[Write]) -> list[WriteResult]:
+def _write(spec: WorkSpec, index: str, writes: Sequence[Write], born_s: float) -> list[WriteResult]:
     """Write one chunk to each destination that executors can reach.
 
     One that fails keeps nothing from the others; then its failure is raised, and the chunk is written again
@@ -117,7 +121,8 @@ def _write(spec: WorkSpec, index: str, writes: Sequence[Write]) -> list[WriteRes
             continue
         try:
             sink, is_fresh = work.sink(destination.sink), destination in spec.refreshes
-            result = sink.write(destination.target, writes, refresh=is_fresh)
+            until = _deadline(destination.sink, born_s)
+            result = sink.write(destination.target, writes, refresh=is_fresh, until=until)
             if (destination.sink.name, destination.target.index) in spec.quarantines:
                 _release(sink, destination.target.index, writes, result)
             results.append(result)
@@ -135,3 +140,9 @@ def _release(sink: Sink, index: str, writes: Sequence[Write], result: WriteResul
     taken = [write for write in writes if write.id not in refused]
     if taken:
         sink.release(index, [write.id for write in taken], taken[0].version)
+
+
+def _deadline(sink: SinkSpec, born_s: float) -> float | None:
+    """Say until when a write may be sent: long before the sink forgets a removal that it might undo."""
+    forgets_s = sink.capabilities.forgets_removals_s
+    return None if forgets_s is None else born_s + forgets_s * _SAFE_SHARE

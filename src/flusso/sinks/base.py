@@ -53,6 +53,8 @@ class Capabilities:
     is_single_host: bool = False
     """Is a file of one machine: refuse a Spark master whose executors may be elsewhere."""
     can_search: bool = True
+    forgets_removals_s: float | None = None
+    """How long the version of a removed document is remembered at least; None: for ever."""
     keeps_references: bool = True
     """Finds documents by the tokens that they were written with."""
     keeps_bytes: bool = True
@@ -75,6 +77,9 @@ class IndexTarget:
     """Whether documents are found by the tokens that they are written with; else those are passed over."""
     keeps_removals: bool = False
     """While it is filled: removals leave a mark with their version that nothing forgets, until `purge`."""
+    term: int = 0
+    """Which start of flusso writes it. A sink that may forget the version of a removal refuses the writes of
+    earlier ones; `ensure` is where a later one makes itself known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +126,16 @@ class IndexState:
     """Which start of flusso wrote it last: a later one has a higher number."""
     seeding: Seeding = field(default=Seeding())
     """How far its seed has come."""
+    beat: float = 0.0
+    """Changes every few seconds while someone writes it; zero when whoever did has ended in order."""
 
     @property
     def target(self) -> IndexTarget:
-        """The generation itself, for whoever reads it."""
-        return IndexTarget(self.index, self.digest, self.generation, keeps_references=bool(self.references))
+        """The generation itself, for whoever reads it or writes to it beside the stream."""
+        references = bool(self.references)
+        return IndexTarget(
+            self.index, self.digest, self.generation, keeps_references=references, term=self.term
+        )
 
 
 class Request(StrEnum):
@@ -164,6 +174,24 @@ class States:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A generation as the sink holds it."""
+
+    index: str
+    digest: str
+    """As much of it as the sink knows."""
+    generation: int
+    bytes: int
+    is_read: bool
+    """Whether readers see it."""
+
+    @property
+    def target(self) -> IndexTarget:
+        """The generation itself."""
+        return IndexTarget(self.index, self.digest, self.generation)
+
+
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A document as the sink holds it."""
 
@@ -198,12 +226,16 @@ class Sink(Protocol):
         Raises `SinkRefused` when readers' name for the index belongs to something that is not ours.
         """
 
-    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+    def write(
+        self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
+    ) -> WriteResult:
         """Apply writes; on return all that were taken are durable. Executors, in parallel.
 
         With `refresh` the writes can be searched when this returns. No two writes have the same id. A removal
-        of what is not there counts as removed, and its version is kept like any other. Raises `SinkRefused`
-        when the generation is gone, and never makes it anew.
+        of what is not there counts as removed, and its version is kept like any other. Raises
+        `GenerationGone` when the generation is gone, and never makes it anew. After `until`, by
+        `time.monotonic`, nothing is sent any more but `WriteExpired` raised: a sink that forgets the versions
+        of removals could no longer tell such a write from a newer one.
         """
 
     def refresh(self, target: IndexTarget) -> None:
@@ -224,6 +256,9 @@ class Sink(Protocol):
         Driver, between two batches, once the generation is whole; idempotent. All it holds can be searched
         when this returns. No generation goes by this.
         """
+
+    def held(self) -> Sequence[Held]:
+        """List the generations that are there, known by a state or not, and only those that flusso made."""
 
     def drop(self, target: IndexTarget) -> None:
         """Remove a generation that readers do not see, with what is remembered of it. Driver; idempotent.
@@ -272,7 +307,11 @@ class Sink(Protocol):
         """Read what is remembered of every generation. Empty on a new sink."""
 
     def save_state(self, state: IndexState) -> None:
-        """Remember one generation, durably before returning. Driver only, one writer at a time."""
+        """Remember one generation, durably before returning. Driver only, one writer at a time.
+
+        Raises `IndexTaken` when a state of a higher term is there: a process that was thought dead must not
+        put back what it knew.
+        """
 
     def ask(self, index: str, request: Request) -> None:
         """Leave a request for whoever writes the index, in place of an earlier one. Any command."""

@@ -18,7 +18,18 @@ from typing import BinaryIO
 from flusso.document import Refusal, Write, WriteResult
 from flusso.errors import OutputClosed, SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Request, Sink, States, Stored
+from flusso.sinks.base import (
+    Capabilities,
+    Held,
+    Hit,
+    IndexState,
+    IndexTarget,
+    Page,
+    Request,
+    Sink,
+    States,
+    Stored,
+)
 from flusso.sinks.tokens import tokens
 
 
@@ -54,7 +65,9 @@ class StdoutSink:
     def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
         """Nothing to make."""
 
-    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+    def write(
+        self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
+    ) -> WriteResult:
         """Print the writes and flush; a version is printed, never compared."""
         lines = (line_of(target.index, write) for write in writes)
         if self._spec.pretty:
@@ -82,6 +95,10 @@ class StdoutSink:
 
     def publish(self, target: IndexTarget) -> None:
         """There is one generation: what is printed."""
+
+    def held(self) -> Sequence[Held]:
+        """Nothing is kept."""
+        return ()
 
     def drop(self, target: IndexTarget) -> None:
         """Nothing is kept."""

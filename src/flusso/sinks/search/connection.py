@@ -51,6 +51,8 @@ class SearchSpec:
     text_analysis: str = "builtin"
     auto_subfields: bool = True
     compress: bool = True
+    gc_deletes_s: float = 3600.0
+    """How long a removed document's version is remembered; a server's own default is a minute."""
 
     def __post_init__(self) -> None:
         if not self.urls:
@@ -66,7 +68,9 @@ class SearchSpec:
     def capabilities(self) -> Capabilities:
         """Everything, from anywhere; an ingest pipeline makes other documents of those it is given."""
         pause_s = None if self.refresh_pause_ms < 0 else self.refresh_pause_ms / 1000
-        return Capabilities(keeps_bytes=self.pipeline is None, refresh_pause_s=pause_s)
+        return Capabilities(
+            keeps_bytes=self.pipeline is None, refresh_pause_s=pause_s, forgets_removals_s=self.gc_deletes_s
+        )
 
     @property
     def shape(self) -> Mapping[str, Json]:
@@ -92,7 +96,9 @@ class SearchSpec:
             raise ConfigError(f'sink "{self.name}" has no ca file "{self.ca}"')
         settings = SearchSettings(
             prefix=self.prefix,
-            index=IndexSettings(self.number_of_shards, self.number_of_replicas, self.refresh_interval),
+            index=IndexSettings(
+                self.number_of_shards, self.number_of_replicas, self.refresh_interval, self.gc_deletes_s
+            ),
             pipeline=self.pipeline,
             text_analysis=self.text_analysis,
             auto_subfields=self.auto_subfields,

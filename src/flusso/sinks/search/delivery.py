@@ -7,11 +7,12 @@ requests are, and how many at a time, is the pace's to say.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flusso.document import MAX_ID_BYTES, Refusal, Write, WriteResult
-from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.errors import SinkRefused, SinkUnavailable, WriteExpired
 from flusso.sinks.search.bulk import FILTER_PATH, Batch, Outcome, batches, outcome_of
 from flusso.sinks.search.mend import Fields, mend, opaque_fields
 from flusso.sinks.search.pace import Pace
@@ -35,6 +36,8 @@ class Delivery:
     pace: Pace
     pending: list[Write]
     outcomes: list[Outcome] = field(default_factory=list)
+    until: float | None = None
+    """When it is too late to send anything, by `time.monotonic`."""
     requests: int = 0
     backed_off_s: float = 0.0
     _halvings: int = 0
@@ -94,6 +97,8 @@ class Delivery:
     def _send(self, batch: Batch, params: dict[str, str]) -> Outcome | None:
         """Give what became of a batch; None when it is too large for the server and can be cut."""
         path = f"/{self.alias}/_bulk"
+        if self.until is not None and time.monotonic() > self.until:
+            raise WriteExpired(f'documents of index "{self.index}" were built too long ago to be written now')
         answer = self.server.once(
             "POST", path, batch.body, params=params | {"filter_path": FILTER_PATH}, allow=(_TOO_LARGE,)
         )
@@ -159,7 +164,8 @@ def deliver(
     *,
     refresh: bool,
     pipeline: str | None,
+    until: float | None = None,
 ) -> WriteResult:
     """Write a batch and say what became of it."""
     params = {"pipeline": pipeline} if pipeline else {}
-    return Delivery(server, index, alias, params, pace, list(writes)).run(refresh=refresh)
+    return Delivery(server, index, alias, params, pace, list(writes), until=until).run(refresh=refresh)

@@ -1,12 +1,14 @@
 """Generations of an index in a search cluster: their names, how one is made and how readers move to it.
 
-    {prefix}{index}_{digest}_{generation}          the index itself
-    {prefix}{index}_{digest}_{generation}_WRITER   an alias, for writers
-    {prefix}{index}                                an alias, for readers: the published generation
+    {prefix}{index}_{digest}_{generation}                 the index itself
+    {prefix}{index}_{digest}_{generation}_WRITER_{term}   an alias, for writers of one term
+    {prefix}{index}                                       an alias, for readers: the published generation
 
 Writers use an alias because a bulk request to an index that is gone would make it anew, without a mapping
 (seen: a lone removal does, even with `require_alias`). An alias may have capital letters and an index may
-not, so under this name nothing can be made by accident.
+not, so under this name nothing can be made by accident. Each start of flusso has a term of its own and takes
+the alias of earlier ones away: what a process still sends that was thought dead, and wakes up hours later,
+is refused by the server itself.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from flusso.errors import SinkRefused
+from flusso.errors import IndexTaken, SinkRefused
 from flusso.schema.model import Json
-from flusso.sinks.base import IndexTarget
+from flusso.sinks.base import Held, IndexTarget
+from flusso.sinks.search.removals import MARK_MAPPING
 from flusso.sinks.search.server import Answer, Server
 
 _DIGEST_LENGTH = 12
-_GC_DELETES = "1h"
-"""How long a removed document's version is remembered; the default is a minute."""
+_WRITER = "_WRITER"
+_REFERENCES = "_refs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +53,24 @@ class Names:
 
     def writers(self, target: IndexTarget) -> str:
         """The alias that documents are written to."""
-        return f"{self.concrete(target)}_WRITER"
+        return self._writers(self.concrete(target), target)
 
     def references(self, target: IndexTarget) -> str:
         """The index of its references."""
-        return f"{self.concrete(target)}_refs"
+        return f"{self.concrete(target)}{_REFERENCES}"
 
     def reference_writers(self, target: IndexTarget) -> str:
         """The alias that references are written to."""
-        return f"{self.references(target)}_WRITER"
+        return self._writers(self.references(target), target)
+
+    def _writers(self, name: str, target: IndexTarget) -> str:
+        return f"{name}{_WRITER}_{target.term}" if target.term else f"{name}{_WRITER}"
+
+    def parse(self, name: str) -> tuple[str, str, int] | None:
+        """Tell the index, digest and generation of a concrete name, or None when it cannot be one of ours."""
+        pattern = rf"{re.escape(self.prefix)}(.+)_([0-9a-z]{{1,{_DIGEST_LENGTH}}})_(\d+)"
+        found = re.fullmatch(pattern, name)
+        return (found[1], found[2], int(found[3])) if found else None
 
     def generation_of(self, index: str, name: str) -> int | None:
         """Tell which generation of the index a concrete name is, or None when it is not one of ours."""
@@ -74,27 +86,65 @@ class IndexSettings:
     number_of_shards: int
     number_of_replicas: int
     refresh_interval: str
+    gc_deletes_s: float = 3600.0
 
 
 def ensure_generation(
     server: Server, names: Names, target: IndexTarget, settings: IndexSettings, mapping: dict[str, Json]
 ) -> None:
-    """Make the index of a generation unless it is there, with refreshing off until it is published."""
+    """Make the index of a generation unless it is there, with refreshing off until it is published.
+
+    One that is there gets the settings that can change while it is used.
+    """
     _refuse_taken_alias(server, names, target.index)
     own = mapping["settings"]
     assert isinstance(own, dict)
-    body = {
+    body: dict[str, Json] = {
         "settings": own
         | {
             "index.number_of_shards": settings.number_of_shards,
             "index.number_of_replicas": settings.number_of_replicas,
             "index.refresh_interval": "-1",
-            "index.gc_deletes": _GC_DELETES,
+            "index.gc_deletes": f"{int(settings.gc_deletes_s * 1000)}ms",
         },
-        "mappings": mapping["mappings"],
+        "mappings": _with_mark(mapping["mappings"]),
         "aliases": {names.writers(target): {}},
     }
-    create_index(server, names.concrete(target), body)
+    if not create_index(server, names.concrete(target), body):
+        live = {
+            "number_of_replicas": settings.number_of_replicas,
+            "gc_deletes": f"{int(settings.gc_deletes_s * 1000)}ms",
+        }
+        server.request("PUT", f"/{names.concrete(target)}/_settings", {"index": live})
+    claim_writing(server, names.concrete(target), names.writers(target), target)
+
+
+def _with_mark(mappings: Json) -> Json:
+    assert isinstance(mappings, dict)
+    properties = mappings.get("properties")
+    return mappings | {"properties": (properties if isinstance(properties, dict) else {}) | MARK_MAPPING}
+
+
+def claim_writing(server: Server, name: str, alias: str, target: IndexTarget) -> None:
+    """Make ours the only alias for writers of an index. Raises `IndexTaken` when a later start has one.
+
+    Looks until that is so: another may be at it at the same moment.
+    """
+    while True:
+        found = server.request("GET", f"/{name}/_alias").json[name]["aliases"]
+        others = [other for other in found if other.startswith(f"{name}{_WRITER}") and other != alias]
+        if any(_term_of(other) > target.term for other in others):
+            raise IndexTaken(f'a later start of flusso writes index "{target.index}"')
+        if alias in found and not others:
+            return
+        actions = [{"remove": {"index": name, "alias": other}} for other in others]
+        actions.append({"add": {"index": name, "alias": alias}})
+        server.request("POST", "/_aliases", {"actions": actions}, allow=(404,))
+
+
+def _term_of(alias: str) -> int:
+    term = alias.rpartition("_")[2]
+    return int(term) if term.isdecimal() else 0
 
 
 def create_index(server: Server, name: str, body: object) -> bool:
@@ -122,6 +172,29 @@ def publish_generation(server: Server, names: Names, target: IndexTarget, refres
     ]
     actions.append({"add": {"index": concrete, "alias": alias}})
     server.request("POST", "/_aliases", {"actions": actions})
+
+
+def list_generations(server: Server, names: Names) -> list[Held]:
+    """List the generations that are there, whether anything is known of them or not.
+
+    The name alone proves nothing, as others may use the like: ours have an alias for writers beside it.
+    """
+    found = server.request("GET", f"/{names.prefix}*/_alias", params={"expand_wildcards": "all"}).json
+    held = []
+    for name, facts in sorted(found.items()):
+        parts = names.parse(name)
+        if parts is None or not any(alias.startswith(f"{name}{_WRITER}") for alias in facts["aliases"]):
+            continue
+        index, digest, generation = parts
+        own = [each for each in (name, f"{name}{_REFERENCES}") if each in found]
+        is_read = names.readers(index) in facts["aliases"]
+        held.append(Held(index, digest, generation, sum(_size(server, each) for each in own), is_read))
+    return held
+
+
+def _size(server: Server, name: str) -> int:
+    path = f"/{name}/_stats/store"
+    return int(server.request("GET", path).json["_all"]["primaries"]["store"]["size_in_bytes"])
 
 
 def drop_generation(server: Server, names: Names, target: IndexTarget) -> None:

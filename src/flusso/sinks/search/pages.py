@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flusso.errors import SinkRefused
+from flusso.schema.model import Json
 from flusso.sinks.base import Page
+from flusso.sinks.search.removals import without_marks
 from flusso.sinks.search.server import Server
 
 
@@ -45,7 +47,7 @@ def read_page(server: Server, name: str, after: str, limit: int) -> Page:
 def _search(server: Server, name: str, place: _Place, limit: int) -> list[dict[str, Any]]:
     if place.number >= place.last:
         return []
-    wanted = {"range": {"_seq_no": {"gt": place.number, "lte": place.last}}}
+    wanted = without_marks({"range": {"_seq_no": {"gt": place.number, "lte": place.last}}})
     return _in_shard(server, name, place.shard, "asc", limit, wanted)
 
 
@@ -55,7 +57,7 @@ def _begin(server: Server, name: str, shard: int) -> _Place:
 
 
 def _in_shard(
-    server: Server, name: str, shard: int, order: str, limit: int, query: dict[str, Any]
+    server: Server, name: str, shard: int, order: str, limit: int, query: Json
 ) -> list[dict[str, Any]]:
     body = {
         "query": query,

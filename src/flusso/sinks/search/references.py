@@ -24,7 +24,7 @@ from flusso.document import Write
 from flusso.errors import SinkUnavailable
 from flusso.schema.model import Json
 from flusso.sinks.base import IndexTarget
-from flusso.sinks.search.generations import IndexSettings, Names, create_index
+from flusso.sinks.search.generations import IndexSettings, Names, claim_writing, create_index
 from flusso.sinks.search.server import Answer, Server
 
 MAX_TERMS = 65_536
@@ -53,6 +53,7 @@ def ensure_references(server: Server, names: Names, target: IndexTarget, setting
         "aliases": {names.reference_writers(target): {"is_hidden": True}},
     }
     create_index(server, names.references(target), body)
+    claim_writing(server, names.references(target), names.reference_writers(target), target)
 
 
 def reference_writes(writes: Sequence[Write]) -> list[Write]:

@@ -13,9 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from flusso.document import Refusal, Write, WriteResult
+from flusso.errors import IndexTaken
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Hit, IndexState, IndexTarget, Page, Request, States, Stored
+from flusso.sinks.base import Held, Hit, IndexState, IndexTarget, Page, Request, States, Stored
 from flusso.sinks.rawjson import elements, members
 from flusso.sinks.search import quarantine
 from flusso.sinks.search.delivery import deliver
@@ -25,6 +26,7 @@ from flusso.sinks.search.generations import (
     create_index,
     drop_generation,
     ensure_generation,
+    list_generations,
     publish_generation,
 )
 from flusso.sinks.search.mend import Fields, mend, opaque_fields
@@ -39,11 +41,13 @@ from flusso.sinks.search.references import (
     reference_writes,
     remember_due,
 )
+from flusso.sinks.search.removals import MARK, joined, marks_of, purge_marks, without_marks
 from flusso.sinks.search.server import Server
 from flusso.sinks.state import request_key, state_from_json, state_key, state_to_json, states_of
 
 _READ_PAGE = 1000
 _SCAN_PAGE = 5000
+_NO_PIPELINE = "_none"
 _SCAN_TIME = "2m"
 _META_PROPERTIES: Json = {"state": {"type": "keyword", "index": False, "doc_values": False}}
 
@@ -84,23 +88,37 @@ class SearchSink:
         if target.keeps_references:
             ensure_references(self._server, self._names, target, self._settings.index)
 
-    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+    def write(
+        self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
+    ) -> WriteResult:
         """Apply writes by bulk requests, documents before their tokens; the server compares versions."""
-        pipeline = self._settings.pipeline
-        result = self._deliver(target, self._names.writers(target), writes, refresh, pipeline)
+        alias, pipeline = self._names.writers(target), self._settings.pipeline
+        if target.keeps_removals:
+            documents, marks = marks_of(writes)
+            written = self._deliver(target, alias, documents, refresh, pipeline, until)
+            result = joined(written, self._deliver(target, alias, marks, refresh, _NO_PIPELINE, until))
+        else:
+            result = self._deliver(target, alias, writes, refresh, pipeline, until)
         if not target.keeps_references:
             return result
         # Of a refused document as well: what will let it be taken may be a change of a row that it contains.
         tokens = reference_writes(writes)
-        kept = self._deliver(target, self._names.reference_writers(target), tokens, False, None)
+        kept = self._deliver(target, self._names.reference_writers(target), tokens, False, None, until)
         waited_s = result.backed_off_s + kept.backed_off_s
         return replace(result, refusals=result.refusals + kept.refusals, backed_off_s=waited_s)
 
     def _deliver(
-        self, target: IndexTarget, alias: str, writes: Sequence[Write], refresh: bool, pipeline: str | None
+        self,
+        target: IndexTarget,
+        alias: str,
+        writes: Sequence[Write],
+        refresh: bool,
+        pipeline: str | None,
+        until: float | None,
     ) -> WriteResult:
+        pace = self._pace
         return deliver(
-            self._server, target.index, alias, writes, self._pace, refresh=refresh, pipeline=pipeline
+            self._server, target.index, alias, writes, pace, refresh=refresh, pipeline=pipeline, until=until
         )
 
     def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
@@ -125,14 +143,20 @@ class SearchSink:
 
     def exists(self, target: IndexTarget) -> bool:
         """Look for the generation's index."""
-        return self._server.request("HEAD", f"/{self._names.concrete(target)}", allow=(404,)).status == 200
+        path = f"/{self._names.concrete(target)}/_settings/index.uuid"
+        return self._server.request("GET", path, allow=(404,)).status == 200
 
     def purge(self, target: IndexTarget) -> None:
         """Delete the documents that stand for removals."""
+        purge_marks(self._server, self._names.concrete(target), self._names.writers(target))
 
     def publish(self, target: IndexTarget) -> None:
         """Move the alias."""
         publish_generation(self._server, self._names, target, self._settings.index.refresh_interval)
+
+    def held(self) -> Sequence[Held]:
+        """List the generations of the cluster that are ours."""
+        return list_generations(self._server, self._names)
 
     def drop(self, target: IndexTarget) -> None:
         """Delete the generation's index, then its state."""
@@ -154,6 +178,8 @@ class SearchSink:
                 places = members(text, start)
                 if "_source" in places:
                     body = _cut(text, places["_source"])
+                    if body.encode() == MARK:
+                        continue
                     version = int(_value(text, places["_version"]))
                     found[_value(text, places["_id"])] = Stored(version, body.encode())
         return found
@@ -182,7 +208,9 @@ class SearchSink:
 
     def count(self, target: IndexTarget) -> int:
         """Count the documents that a search can see."""
-        return int(self._server.request("GET", f"/{self._names.concrete(target)}/_count").json["count"])
+        query = {"query": without_marks({"match_all": {}})}
+        path = f"/{self._names.concrete(target)}/_count"
+        return int(self._server.request("POST", path, query).json["count"])
 
     def load_states(self) -> States:
         """Read what is remembered."""
@@ -192,7 +220,12 @@ class SearchSink:
     def save_state(self, state: IndexState) -> None:
         """Remember."""
         self._ensure_own_indexes()
-        self._remember(state_key(state.index, state.generation), state_to_json(state))
+        # The server itself refuses what an earlier start of flusso still writes.
+        params = {"version": str(state.term), "version_type": "external_gte"} if state.term else {}
+        path = self._state_path(state_key(state.index, state.generation))
+        body = {"state": state_to_json(state)}
+        if self._server.request("PUT", path, body, params=params, allow=(409,)).status == 409:
+            raise IndexTaken(f'a later start of flusso writes index "{state.index}"')
 
     def ask(self, index: str, request: Request) -> None:
         """Leave a request."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from flusso.errors import SinkRefused
-from flusso.sinks.base import IndexTarget
+from flusso.sinks.base import Held, IndexTarget
 from flusso.sinks.sqlite.references import drop_references
 from flusso.sinks.state import state_key
 
@@ -17,6 +17,17 @@ def find_generation(conn: sqlite3.Connection, target: IndexTarget) -> int | None
         (target.index, target.digest, target.generation),
     ).fetchone()
     return None if found is None else int(found[0])
+
+
+def list_generations(conn: sqlite3.Connection) -> list[Held]:
+    """List the generations with the bytes of their documents."""
+    rows = conn.execute(
+        "select name, digest, generation, target in (select target from published),"
+        " (select coalesce(sum(length(cast(body as blob))), 0) from documents"
+        "  where documents.target = generations.target)"
+        " from generations order by name, generation"
+    )
+    return [Held(name, digest, number, size, bool(is_read)) for name, digest, number, is_read, size in rows]
 
 
 def drop_generation(conn: sqlite3.Connection, target: IndexTarget) -> None:

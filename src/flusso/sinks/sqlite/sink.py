@@ -16,12 +16,23 @@ from itertools import islice
 from pathlib import Path
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import GenerationGone
+from flusso.errors import GenerationGone, IndexTaken
 from flusso.schema.model import IndexSchema, Json
-from flusso.sinks.base import Capabilities, Hit, IndexState, IndexTarget, Page, Request, Sink, States, Stored
+from flusso.sinks.base import (
+    Capabilities,
+    Held,
+    Hit,
+    IndexState,
+    IndexTarget,
+    Page,
+    Request,
+    Sink,
+    States,
+    Stored,
+)
 from flusso.sinks.sqlite.file import open_file, transaction, translated
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
-from flusso.sinks.sqlite.generations import drop_generation, find_generation
+from flusso.sinks.sqlite.generations import drop_generation, find_generation, list_generations
 from flusso.sinks.sqlite.references import (
     ensure_tables,
     find_due,
@@ -94,7 +105,9 @@ class SqliteSink:
             if target.keeps_references:
                 ensure_tables(self._conn)
 
-    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+    def write(
+        self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
+    ) -> WriteResult:
         """Apply what is not older than what is there, in one transaction; it can be searched at once."""
         texts, refusals = self._texts(target, writes)
         with self._transaction():
@@ -179,6 +192,11 @@ class SqliteSink:
             number = self._number(target)
             self._conn.execute("insert or replace into published values (?, ?)", (target.index, number))
 
+    def held(self) -> Sequence[Held]:
+        """List the generations of the file."""
+        with translated(self._path):
+            return list_generations(self._conn)
+
     def drop(self, target: IndexTarget) -> None:
         """Remove the documents, the full-text table and the state in one transaction."""
         with self._transaction():
@@ -257,7 +275,14 @@ class SqliteSink:
 
     def save_state(self, state: IndexState) -> None:
         """Remember."""
-        self._remember(state_key(state.index, state.generation), state_to_json(state))
+        key = state_key(state.index, state.generation)
+        with self._transaction():
+            found = self._conn.execute(
+                "select json_extract(state, '$.term') from states where name = ?", (key,)
+            ).fetchone()
+            if found is not None and (found[0] or 0) > state.term:
+                raise IndexTaken(f'a later start of flusso writes index "{state.index}"')
+            self._conn.execute("insert or replace into states values (?, ?)", (key, state_to_json(state)))
 
     def ask(self, index: str, request: Request) -> None:
         """Leave a request."""

@@ -1,0 +1,62 @@
+"""Removals that nothing forgets: while a generation is filled, a document stands for each.
+
+A search server remembers the version of a deleted document in memory, for a while: a restart forgets it, and
+a range of a seed that read before the removal could bring the document back. So a removal is written as a
+document with a mark, under its version, and the marks go before readers come. A mark is a field that no other
+document has; whoever counts or lists leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from flusso.document import Write, WriteResult
+from flusso.schema.model import Json
+from flusso.sinks.search.bulk import batches
+from flusso.sinks.search.server import Server
+
+_FIELD = "_flusso_removed"
+MARK = b'{"_flusso_removed":true}'
+MARK_MAPPING: dict[str, Json] = {_FIELD: {"type": "boolean"}}
+_MARKS: Json = {"term": {_FIELD: True}}
+_AT_A_TIME = 10_000
+"""As many as one answer may have."""
+_BYTES = 5_000_000
+
+
+def without_marks(query: Json) -> Json:
+    """Narrow a query to documents."""
+    return {"bool": {"filter": [query], "must_not": [_MARKS]}}
+
+
+def marks_of(writes: Sequence[Write]) -> tuple[list[Write], list[Write]]:
+    """Split writes into documents and the marks of removals."""
+    documents = [write for write in writes if write.body is not None]
+    return documents, [replace(write, body=MARK) for write in writes if write.body is None]
+
+
+def joined(documents: WriteResult, marks: WriteResult) -> WriteResult:
+    """Add up what became of both: a mark that was written is a removal."""
+    return replace(
+        documents,
+        removed=marks.written,
+        superseded=documents.superseded + marks.superseded,
+        refusals=documents.refusals + marks.refusals,
+        newest_conflict=max(documents.newest_conflict, marks.newest_conflict),
+        backed_off_s=documents.backed_off_s + marks.backed_off_s,
+    )
+
+
+def purge_marks(server: Server, name: str, alias: str) -> None:
+    """Delete all marks of an index, by its alias for writers. What became a document meanwhile is newer, and
+    is left alone."""
+    query = {"query": _MARKS, "size": _AT_A_TIME, "version": True, "_source": False, "sort": ["_doc"]}
+    while True:
+        server.request("POST", f"/{name}/_refresh")
+        hits = server.request("POST", f"/{name}/_search", query).json["hits"]["hits"]
+        if not hits:
+            return
+        removals = [Write(str(hit["_id"]), int(hit["_version"]), None) for hit in hits]
+        for batch in batches(removals, max_count=_AT_A_TIME, max_bytes=_BYTES):
+            server.request("POST", f"/{alias}/_bulk", batch.body, params={"filter_path": "errors"})

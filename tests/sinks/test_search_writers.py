@@ -1,0 +1,98 @@
+"""Who may write an index of a real search server, and what it forgets."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from test_opensearch import CONCRETE, SCHEMA, TARGET, Cluster
+
+from flusso.document import Write
+from flusso.errors import IndexTaken
+from flusso.sinks.search.opensearch import OpenSearchSpec
+
+pytestmark = pytest.mark.opensearch
+
+
+@pytest.fixture
+def cluster(opensearch_url: str) -> Iterator[Cluster]:
+    made = Cluster(opensearch_url)
+    yield made
+    made.ask("DELETE", "/@*")
+    made.sink.close()
+    made.server.close()
+
+
+PAUSED = """
+import sys
+from flusso.document import Write
+from flusso.errors import FlussoError
+from flusso.sinks.base import IndexTarget
+from flusso.sinks.search.opensearch import OpenSearchSpec
+sink = OpenSearchSpec("search", (sys.argv[1],), prefix=sys.argv[2], number_of_replicas=0).open()
+target = IndexTarget("books", "a" * 64, 1, term=5)
+sink.write(target, [Write("1", 5, b'{"text":"early"}')], refresh=True)
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    sink.write(target, [Write("1", 6, b'{"text":"late"}')], refresh=True)
+except FlussoError as error:
+    print(type(error).__name__, flush=True)
+"""
+
+
+def test_a_process_that_wakes_up_after_another_took_over_writes_nothing_though_removals_are_forgotten(
+    cluster: Cluster,
+) -> None:
+    old, new = replace(TARGET, term=5), replace(TARGET, term=6)
+    cluster.sink.ensure(old, SCHEMA)
+    arguments = [sys.executable, "-c", PAUSED, cluster.spec.urls[0], cluster.spec.prefix]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as paused:
+        assert paused.stdin is not None
+        assert paused.stdout is not None
+        assert paused.stdout.readline() == "ready\n"
+        paused.send_signal(signal.SIGSTOP)
+        paused.stdin.write("go\n")
+        paused.stdin.flush()
+        cluster.sink.ensure(new, SCHEMA)
+        cluster.sink.write(new, [Write("1", 7, None)], refresh=True)
+        for step in ("_close", "_open"):  # as a restart of the server: it forgets what was removed
+            cluster.ask("POST", f"/@{CONCRETE}/{step}?wait_for_active_shards=1")
+        paused.send_signal(signal.SIGCONT)
+        assert paused.stdout.readline() == "GenerationGone\n"
+    assert cluster.sink.read(new, ["1"]) == {}
+    with pytest.raises(IndexTaken):
+        cluster.sink.ensure(old, SCHEMA)
+
+
+def test_a_removal_while_a_generation_is_filled_is_remembered_over_a_restart(cluster: Cluster) -> None:
+    filled = replace(TARGET, keeps_removals=True)
+    cluster.sink.ensure(filled, SCHEMA)
+    cluster.sink.write(filled, [Write("1", 7, None)], refresh=False)
+    for step in ("_close", "_open"):
+        cluster.ask("POST", f"/@{CONCRETE}/{step}?wait_for_active_shards=1")
+    late = cluster.sink.write(filled, [Write("1", 6, b'{"text":"late"}')], refresh=True)
+    assert (late.superseded, cluster.sink.count(TARGET)) == (1, 0)
+
+
+def test_settings_that_can_change_while_an_index_is_used_do(cluster: Cluster) -> None:
+    cluster.sink.ensure(TARGET, SCHEMA)
+    spec = OpenSearchSpec(
+        "search", cluster.spec.urls, prefix=cluster.spec.prefix, number_of_replicas=1, refresh_interval="7s"
+    )
+    with contextlib.closing(spec.open()) as other:
+        other.ensure(TARGET, SCHEMA)
+        other.publish(TARGET)
+    found = cluster.ask("GET", f"/@{CONCRETE}/_settings")[cluster.name(CONCRETE)]["settings"]["index"]
+    assert (found["number_of_replicas"], found["refresh_interval"]) == ("1", "7s")
+
+
+def test_an_index_that_only_looks_like_ours_is_not_held(cluster: Cluster) -> None:
+    cluster.ask("PUT", "/@books_0123456789ab_7")
+    cluster.sink.ensure(TARGET, SCHEMA)
+    assert [each.generation for each in cluster.sink.held()] == [1]
