@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -193,13 +194,8 @@ def _compile(conn: Connection, index: IndexSpec, states: Sequence[IndexState]) -
 
 
 def _target(index: IndexSpec, state: IndexState) -> IndexTarget:
-    return IndexTarget(
-        index.name,
-        state.digest,
-        state.generation,
-        text_field_names(index.schema),
-        keeps_references=state.target.keeps_references,
-    )
+    is_filled = not (state.serves or state.is_kept)
+    return replace(state.target, text_fields=text_field_names(index.schema), keeps_removals=is_filled)
 
 
 def _facts(refusal: Refusal) -> dict[str, Any]:
