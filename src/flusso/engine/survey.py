@@ -79,9 +79,9 @@ def _dependents(spec: PipelineSpec) -> list[Dependent]:
         finally:
             sink.close()
         for index in spec.indexes:
-            state = states.newest(index.name) if sink_spec in index.sinks else None
+            state = states.serving(index.name) if sink_spec in index.sinks else None
             # Anything else is filled anew by the next run, whatever the slot does.
-            if state and state.is_seeded and state.digest == digest(index.schema, sink_spec.shape):
+            if state and not state.stale and state.digest == digest(index.schema, sink_spec.shape):
                 found.append(Dependent(sink_spec.name, state))
     return found
 
