@@ -78,7 +78,9 @@ class _LateSink:
     def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
         return self.inner.find_references(target, tokens)
 
-    def write(self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool) -> WriteResult:
+    def write(
+        self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
+    ) -> WriteResult:
         _LATE.append((target, writes))
         return WriteResult()
 
