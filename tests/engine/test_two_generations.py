@@ -19,10 +19,11 @@ from flusso.engine.ledger import Ledger
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
-from flusso.errors import IndexTaken, SlotMissing
+from flusso.errors import IndexTaken, SinkUnavailable, SlotMissing
 from flusso.lsn import Lsn, Version
 from flusso.schema.model import IndexSchema
-from flusso.sinks.base import Request, Sink, States
+from flusso.sinks.base import IndexTarget, Request, Sink, States
+from flusso.sinks.sqlite.sink import SqliteSink
 from market import create_market, market_schema
 from pipelines import market_spec, publish_seeded, sqlite_sink
 
@@ -144,6 +145,26 @@ def test_readers_move_when_the_stream_has_passed_the_end_of_the_seed_and_nothing
     found = states(spec)
     assert [(state.generation, state.serves) for state in found.all] == [(2, True)]
     assert [entry.state.generation for entry in ledger.entries] == [2]
+
+
+def test_a_move_that_fails_is_tried_again(spec: PipelineSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(spec, Request.REINDEX)
+    ledger = start(spec).ledger
+    ledger.finish_seed(ledger.of("users"))
+    ledger.position = AHEAD.lsn
+    events: list[Event] = []
+    switch = switcher(ledger, events.append)
+
+    def refuse(sink: SqliteSink, target: IndexTarget) -> None:
+        raise SinkUnavailable("for a moment")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SqliteSink, "publish", refuse)
+        with pytest.raises(SinkUnavailable):
+            switch.look()
+    assert not events
+    switch.look()
+    assert events == [ReadersMoved("users", "local", 2)]
 
 
 def test_what_is_paid_to_readers_meanwhile_must_reach_the_new_one_first(spec: PipelineSpec) -> None:

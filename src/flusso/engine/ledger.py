@@ -186,9 +186,13 @@ class Ledger:
         with self._lock:
             sink = work.sink(entry.destination.sink)
             sink.refresh(entry.destination.target)
-            entry.state = replace(entry.state, serves=True, is_kept=False)
-            _save(entry)
-            sink.publish(entry.destination.target)
+            before, entry.state = entry.state, replace(entry.state, serves=True, is_kept=False)
+            try:
+                _save(entry)
+                sink.publish(entry.destination.target)
+            except BaseException:
+                entry.state = before  # readers may not have moved: it is tried again
+                raise
             return self._retire_others(entry)
 
     def roll_back(self, index: str, sink: str) -> bool:
