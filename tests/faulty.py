@@ -22,10 +22,11 @@ from waiting import wait_until
 class FaultySpec:
     """A sqlite sink that misbehaves while a file of the given name lies in `folder`.
 
-    `closed`: writes are refused as if the server were down. `stalled`: they wait. `kill-on-record`: once, the
-    process that records a position dies right before it does. `fail-on-record`: once, recording fails. These
-    two wait until something was written, which the file `writes` lists. `kill-at`: once, the process that
-    records a seed dies right after it has recorded at least the share that the file names.
+    `away`: it cannot be opened. `closed`: writes are refused as if the server were down. `stalled`: they
+    wait. `kill-on-record`: once, the process that records a position dies right before it does.
+    `fail-on-record`: once, recording fails. These two wait until something was written, which the file
+    `writes` lists. `kill-at`: once, the process that records a seed dies right after it has recorded at least
+    the share that the file names.
     """
 
     inner: SqliteSpec
@@ -44,6 +45,8 @@ class FaultySpec:
         return self.inner.shape
 
     def open(self) -> Sink:
+        if (Path(self.folder) / "away").exists():
+            raise SinkUnavailable("the sink is away for the test")
         return FaultySink(self.inner.open(), Path(self.folder))  # type: ignore[return-value]
 
 

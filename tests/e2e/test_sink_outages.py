@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
 
 from fix_postgres import Database
-from flusso.engine.events import Event, Recovered, Retrying
-from flusso.engine.pipeline import run_pipeline
-from flusso.engine.policy import Patience
+from flusso.engine.events import Recovered, Retrying
 from flusso.engine.session import Session
-from flusso.errors import SinkUnavailable
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market
 from pipelines import Run, assert_exact, confirmed_lsn, current_lsn, market_spec
@@ -46,16 +42,3 @@ def test_a_search_server_that_is_away_at_the_start_and_later_is_waited_for(
             run.wait(lambda: len(run.of(Recovered)) >= 2, what="the recovery")
             run.wait_exact(database18)
         assert_exact(database18, spec)
-
-
-def test_a_sink_that_stays_away_is_given_up_with_its_own_error(
-    database18: Database, spark_session: Session, search_sink: OpenSearchSpec
-) -> None:
-    create_market(database18, users=2)
-    sink = replace(search_sink, urls=("http://127.0.0.1:1",), max_retries=0)
-    spec = market_spec(database18, sink, patience=Patience(sink_s=0.2, first_delay_s=0.1))
-    events: list[Event] = []
-    with pytest.raises(SinkUnavailable) as raised:
-        run_pipeline(spec, events.append, threading.Event(), session=spark_session)
-    assert raised.value.exit_code == 4
-    assert any(isinstance(event, Retrying) for event in events)

@@ -65,6 +65,17 @@ def test_a_failed_write_leaves_no_transaction_open(sink: SqliteSink, path: Path)
     assert list(sink.ids(TARGET)) == ["1"]
 
 
+def test_a_full_disk_is_waited_for_and_nothing_is_half_written(sink: SqliteSink, path: Path) -> None:
+    big = [Write(str(n), 5, b'{"title":"%s"}' % (b"x" * 5000)) for n in range(100)]
+    (pages,) = sink._conn.execute("pragma page_count").fetchone()
+    sink._conn.execute(f"pragma max_page_count = {pages + 20}")
+    with pytest.raises(SinkUnavailable, match=r"there is no room.*free some disk space"):
+        sink.write(TARGET, big, refresh=False)
+    assert sink.count(TARGET) == 0
+    sink._conn.execute("pragma max_page_count = 1000000")
+    assert sink.write(TARGET, big, refresh=False).written == 100
+
+
 def test_a_file_that_is_no_database_is_refused_with_a_remedy(path: Path) -> None:
     path.write_bytes(b"this is not a database, " * 200)
     with pytest.raises(SinkRefused, match="not a sound SQLite database: move it away"):

@@ -84,7 +84,7 @@ def _sink_for(index: IndexSpec) -> SinkSpec:
         if sink.capabilities.can_search:
             return sink
     raise ConfigError(
-        f'index "{index.name}" has no sink that can search', hint="add a sqlite or opensearch sink"
+        f'index "{index.name}" has no sink that can search', hint="add a search server or a sqlite sink"
     )
 
 
