@@ -24,6 +24,7 @@ from flusso.engine.due import settle_due
 from flusso.engine.frames import changes_batch
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outcome import Totals, settle_reports
+from flusso.engine.quarantine import Quarantine
 from flusso.engine.work import Destination, WorkSpec
 from flusso.engine.writer import Writer
 from flusso.postgres.introspect import read_catalog
@@ -127,7 +128,9 @@ def reports_of(batches: Iterator[pa.RecordBatch]) -> list[WriteReport]:
 
 
 def settled(reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
-    return settle_reports(reports, spec, {"users": False}, lambda: emit_version(work.connection(spec.dsn)))
+    return settle_reports(
+        reports, spec, Quarantine({"users": False}), lambda: emit_version(work.connection(spec.dsn))
+    )
 
 
 def process(

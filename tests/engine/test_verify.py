@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from fix_postgres import Database
+from flusso.builder.read import read_documents
 from flusso.debt import Debt, Scope
 from flusso.engine import work
 from flusso.engine.events import Event, Repaired, VerifyAdvanced, VerifySettled
@@ -299,6 +301,25 @@ def test_a_sample_finds_what_its_rows_show_and_does_not_claim_more(
     }
     assert verify_one(spec, sample=1000, repairs=True).remaining == 0
     assert found(verify_one(spec)) == {"ghost": "extra"}
+
+
+def test_a_repair_writes_the_references_that_the_generation_keeps(
+    database18: Database, spec: PipelineSpec
+) -> None:
+    database18.execute("alter table orders replica identity default")
+    spec = replace(spec, keeps_references=True)
+    prepared = fill(spec)
+    with database18.connect() as conn:
+        (built,) = read_documents(conn, prepared.work.plans["users"], [("5",)])
+    tokens = json.loads(built.tokens or b"[]")
+    assert tokens
+    damage(spec, "delete from documents where id = '5'")
+    assert found(verify_one(spec, repairs=True)) == {}
+    sink = spec.indexes[0].sinks[0].open()
+    state = sink.load_states().serving("users")
+    assert state is not None
+    assert set(sink.find_references(state.target, tokens)) == {"5"}
+    sink.close()
 
 
 def test_each_sink_is_compared_and_repaired_by_itself(
