@@ -111,7 +111,7 @@ def test_the_json_has_every_fact_by_a_name_of_its_own() -> None:
     (index,) = facts["indexes"]
     assert (index["missing"], index["extra"], index["different"], index["agrees"]) == (1, 0, 0, False)
     assert index["differences"] == [{"id": "3", "kind": "missing", "paths": [], "is_quarantined": False}]
-    assert index["repaired"] == {"missing": 0, "extra": 1, "different": 0}
+    assert index["repaired"] == {"missing": 0, "extra": 1, "different": 0, "unbuilt": 0}
     assert (index["rows"], index["held"], index["docs_per_s"], index["pace"]) == (100, 99, 200, "followed")
     assert (index["is_exact"], index["not_exact_because"]) == (False, ["x"])
 

@@ -20,7 +20,7 @@ from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
 from flusso.engine.verify import looks, verifier
 from flusso.engine.verify.judge import Kind
 from flusso.engine.verify.pace import Follow, Pace
-from flusso.errors import ConfigError, IndexUnready, SourceReplaced
+from flusso.errors import ConfigError, DocumentRefused, IndexUnready, SourceReplaced
 from flusso.lsn import Lsn
 from flusso.postgres.version import emit_version
 from flusso.schema.parse import parse_schema
@@ -320,6 +320,27 @@ def test_a_repair_writes_the_references_that_the_generation_keeps(
     assert state is not None
     assert set(sink.find_references(state.target, tokens)) == {"5"}
     sink.close()
+
+
+def test_a_row_of_which_no_document_can_be_built_hinders_no_other(
+    database18: Database, tmp_path: Path
+) -> None:
+    database18.execute("create table things (id int primary key, name text)")
+    database18.execute("insert into things select n, n from generate_series(1, 20) as n")
+    filters = 'filters:\n  - { raw: "name::int > 0" }\n'
+    spec = _things(database18, tmp_path, f"version: 1\ntable: things\n{filters}fields:\n  - text: name\n")
+    fill(spec)
+    database18.execute(
+        "update things set name = 'x' where id = 7; update things set name = '99' where id = 8"
+    )
+    expected = {"7": "unbuilt", "8": "different"}
+    assert found(verify_one(spec)) == expected
+    assert found(verify_one(spec, sample=100)) == expected
+    skipping = replace(spec, indexes=(replace(spec.indexes[0], skips_refused=True),))
+    mended = verify_one(skipping, repairs=True)
+    assert (found(mended), mended.quarantined) == ({"7": "unbuilt"}, {"7"})
+    with pytest.raises(DocumentRefused):
+        verify_one(spec, repairs=True)
 
 
 def test_each_sink_is_compared_and_repaired_by_itself(

@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """There is a document, and no row: none at all, or one that filters or soft_delete leave out."""
     DIFFERENT = "different"
     """There are both, and they do not say the same."""
+    UNBUILT = "unbuilt"
+    """There is a row, and its document cannot be built: a value does not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Sight:
     held: Stored | None
     mended: bytes | None = None
     """What the sink would hold in place of `expected`, if it cannot take that as it is."""
+    is_unbuilt: bool = False
+    """Whether the document could not be built at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,8 @@ def judge(sight: Sight, before: Mark | None) -> Difference | None:
     `before` is what the sink held when it was read last, before the snapshot that this sight was built from.
     That it held nothing counts only if that look had waited too: a removal shows no version.
     """
+    if sight.is_unbuilt:
+        return Difference(sight.id, Kind.UNBUILT)
     if before is None or mark_of(sight.held) != before:
         return None
     if sight.held is None:

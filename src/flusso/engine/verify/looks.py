@@ -10,16 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from flusso.builder.ranges import BlockRange, read_range
-from flusso.builder.read import Built, find_documents, read_documents
+from flusso.builder.isolate import Unfit, read_isolated
+from flusso.builder.plan import IndexPlan
+from flusso.builder.ranges import BlockRange, read_keys, read_range
+from flusso.builder.read import Built, find_documents
 from flusso.capture.slot import read_slot
-from flusso.document import key_of
+from flusso.document import Key, key_of
 from flusso.engine import work
 from flusso.engine.tasks import Batches, by_number
 from flusso.engine.verify.judge import Difference, Mark, Sight, judge, mark_of, seems_right
 from flusso.engine.verify.pace import Follow, Pace
 from flusso.engine.work import Destination, WorkSpec
-from flusso.errors import FlussoError, IndexUnready
+from flusso.errors import FlussoError, IndexUnready, RowUnfit
+from flusso.postgres.connect import Connection
 from flusso.postgres.version import emit_version
 from flusso.sinks.base import IndexState
 
@@ -133,9 +136,9 @@ def _look_at_ranges(task: VerifyTask, turn: Sequence[BlockRange], turn_s: float)
     conn, _ = work.reader(task.work)
     plan = task.work.plans[task.index]
     for block_range in turn:
-        for built in read_range(conn, plan, block_range):
-            documents += len(built)
-            suspects.add(task, built)
+        for built, unfit in _read_range(conn, plan, block_range, task.work.chunk):
+            documents += len(built) + len(unfit)
+            suspects.add(task, built, unfit)
         done += 1
         if time.monotonic() - began_s >= turn_s or suspects.count >= _MOST_SUSPECTS:
             break
@@ -147,8 +150,7 @@ def _look_at_rows(task: VerifyTask, ids: Sequence[str]) -> LookReport:
     plan = task.work.plans[task.index]
     suspects = _Suspects()
     for chunk in _chunks(ids, task.work.chunk):
-        built = read_documents(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk])
-        suspects.add(task, built)
+        suspects.add(task, *read_isolated(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk]))
     return LookReport(1, len(ids), suspects.shares())
 
 
@@ -157,9 +159,31 @@ def _look_at_held(task: VerifyTask, share: Share) -> LookReport:
     plan = task.work.plans[task.index]
     found: set[str] = set()
     for chunk in _chunks(share.ids, task.work.chunk):
-        found |= find_documents(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk])
+        found |= _find(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk])
     lost = tuple(id_ for id_ in share.ids if id_ not in found)
     return LookReport(1, len(share.ids), (Share(share.sink, lost),) if lost else ())
+
+
+def _read_range(
+    conn: Connection, plan: IndexPlan, block_range: BlockRange, chunk: int
+) -> Iterator[tuple[list[Built], list[Unfit]]]:
+    """Build the documents of a range; where one cannot be built, all of them once more, by their keys."""
+    try:
+        for built in read_range(conn, plan, block_range):
+            yield built, []
+    except RowUnfit:
+        keys = read_keys(conn, plan, block_range)
+        for at in range(0, len(keys), chunk):
+            yield read_isolated(conn, plan, keys[at : at + chunk])
+
+
+def _find(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> set[str]:
+    """Give the ids that have a document, or a row of which none can be built."""
+    try:
+        return find_documents(conn, plan, keys)
+    except RowUnfit:
+        built, unfit = read_isolated(conn, plan, keys)
+        return {one.id for one in built if one.body is not None} | {one.id for one in unfit}
 
 
 class _Suspects:
@@ -172,12 +196,13 @@ class _Suspects:
     def count(self) -> int:
         return sum(map(len, self._ids.values()))
 
-    def add(self, task: VerifyTask, built: Sequence[Built]) -> None:
+    def add(self, task: VerifyTask, built: Sequence[Built], unfit: Sequence[Unfit]) -> None:
         """Compare documents with what each sink holds, and keep what does not seem right."""
         expected = {one.id: one.body for one in built}
         for destination in task.destinations:
             name = destination.sink.name
             wrong = [sight.id for sight in _wrong_sights(task, destination, expected)]
+            wrong += (one.id for one in unfit)
             if wrong:
                 self._ids.setdefault(name, []).extend(wrong)
 
@@ -239,28 +264,32 @@ def _proofs(
     """
     rest = list(ids)
     while rest:
-        expected = _build_portion(task, rest)
-        rest = rest[len(expected) :]
+        expected, unfit = _build_portion(task, rest)
+        rest = rest[len(expected) + len(unfit) :]
+        yield from (Sight(id_, None, None, is_unbuilt=True) for id_ in unfit)
         follow.wait(emit_version(work.connection(task.work.dsn)).lsn)
         yield from _wrong_sights(task, destination, expected)
 
 
-def _build_portion(task: VerifyTask, ids: Sequence[str]) -> dict[str, bytes | None]:
-    """Build documents until they are as many bytes as may be kept; those of the first ids."""
+def _build_portion(task: VerifyTask, ids: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
+    """Build documents until they are as many bytes as may be kept; those of the first ids.
+
+    Gives also the ids of those that cannot be built.
+    """
     conn, _ = work.reader(task.work)
     plan = task.work.plans[task.index]
     expected: dict[str, bytes | None] = {}
+    unbuilt: set[str] = set()
     size = 0
     for chunk in _chunks(ids, task.work.chunk):
-        built = {
-            one.id: one.body
-            for one in read_documents(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk])
-        }
-        expected |= {id_: built.get(id_) for id_ in chunk}
+        found, unfit = read_isolated(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk])
+        built = {one.id: one.body for one in found}
+        unbuilt |= {one.id for one in unfit}
+        expected |= {id_: built.get(id_) for id_ in chunk if id_ not in unbuilt}
         size += sum(len(body) for body in built.values() if body is not None)
         if size >= _PORTION_BYTES:
             break
-    return expected
+    return expected, unbuilt
 
 
 def _wrong_sights(
