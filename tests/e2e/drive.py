@@ -9,6 +9,7 @@ from pathlib import Path
 
 from faulty import FaultySpec
 from fix_postgres import Database
+from flusso.engine import filling
 from flusso.engine.pipeline import run_pipeline
 from flusso.postgres.connect import Dsn
 from pipelines import market_spec, sqlite_sink
@@ -22,7 +23,8 @@ class _Named:
         self.name = ""
 
 
-def main(dsn: str, slot: str, folder: str, range_mb: str = "0.1") -> None:
+def main(dsn: str, slot: str, folder: str, range_mb: str = "0.1", largest_share: str = "128") -> None:
+    filling._LARGEST_SHARE = int(largest_share)
     database: Database = _Named(dsn)  # type: ignore[assignment]
     sink = FaultySpec(sqlite_sink(Path(folder)), folder)
     spec = market_spec(database, sink)

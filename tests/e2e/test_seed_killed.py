@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 USERS = 4000
 DRIVE = Path(__file__).parent / "drive.py"
 ONE_BLOCK = str(8192 / 1024 / 1024)
+FEW_RANGES = "4"
+"""In a turn, so that something is left when it is killed."""
 
 
 def test_a_seed_killed_at_sixty_per_cent_goes_on_there_with_what_changed_meanwhile(
@@ -38,7 +40,7 @@ def test_a_seed_killed_at_sixty_per_cent_goes_on_there_with_what_changed_meanwhi
     spec = market_spec(database18, FaultySpec(sqlite_sink(tmp_path), str(tmp_path)))
     (tmp_path / "kill-at").write_text("0.6")
     killed = subprocess.run(
-        [sys.executable, DRIVE, database18.dsn.text, spec.slot, tmp_path, ONE_BLOCK],
+        [sys.executable, DRIVE, database18.dsn.text, spec.slot, tmp_path, ONE_BLOCK, FEW_RANGES],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(DRIVE.parent.parent), *sys.path])},
         capture_output=True,
         text=True,
