@@ -56,8 +56,10 @@ class Writer:
             self.step()
 
     def commit_one(self) -> None:
-        """Do a whole transaction, one that is kept."""
+        """Do a whole transaction, one that is kept and that lets others read meanwhile."""
         transaction = random_transaction(self.rng, self.world.tables)
+        while any(_is_exclusive(statement) for statement in transaction.statements):
+            transaction = random_transaction(self.rng, self.world.tables)
         self._steps = self._run(replace(transaction, is_kept=True))
         self.finish()
 
@@ -75,7 +77,7 @@ class Writer:
                 yield
             self._tell(statement)
             conn.execute(statement)
-            is_exclusive |= statement.startswith("truncate")  # nobody can read the table until it ends
+            is_exclusive |= _is_exclusive(statement)
         if not is_exclusive:
             yield
         self._tell("commit" if transaction.is_kept else "rollback")
@@ -89,6 +91,11 @@ class Writer:
 
     def _tell(self, what: str) -> None:
         self.log.append(f"{self.number}: {what}")
+
+
+def _is_exclusive(statement: str) -> bool:
+    """Whether nobody can read the table until the transaction ends."""
+    return statement.startswith("truncate")
 
 
 @dataclass(slots=True)
