@@ -28,7 +28,7 @@ from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.capture.transactions import Position
 from flusso.catalog import TableName
 from flusso.change import WatchedTable
-from flusso.debt import Debt, Scope, join
+from flusso.debt import Debt, Owed, Scope, join
 from flusso.document import DocumentId, Write, WriteReport, WriteResult, key_of
 from flusso.engine import tasks, work
 from flusso.engine.frames import ID_SCHEMA, changes_batch
@@ -144,6 +144,7 @@ class Follower:
             {name: (Destination(sink or self._sink, each),) for name, each in self._targets.items()},
             chunk=self.rng.choice((1, 3, 1000)),
             overflow=self.rng.choice((2, 5000)),
+            max_fan_out=self.rng.choice((1, 3, 50_000)),
             lanes=1,
         )
 
@@ -211,7 +212,7 @@ class Follower:
             if report.failure is not None:
                 raise report.failure
             if report.owes is not None:
-                self._owe(report.index, *report.owes)
+                self._owe(report.owes)
 
     def _attempt(self, pieces: Sequence[bytes], sink: LateSpec | None = None) -> list[WriteReport]:
         spec = self._spec(sink)
@@ -259,8 +260,9 @@ class Follower:
             if report.failure is not None:
                 raise report.failure
 
-    def _owe(self, index: str, scope: Scope, why: str) -> None:
-        self.debts[index] = join(self.debts.get(index, ()), Debt(scope, (why,), Lsn(0)))
+    def _owe(self, owed: Owed) -> None:
+        debt = Debt(owed.scope, (owed.reason,), Lsn(0), reach=owed.reach)
+        self.debts[owed.index] = join(self.debts.get(owed.index, ()), debt)
 
     def pay(self) -> None:
         """Build anew what is owed, once no range of a seed is under way any more."""
@@ -271,10 +273,13 @@ class Follower:
                 self._pay(index, debt)
 
     def _pay(self, index: str, debt: Debt) -> None:
-        if debt.scope is Scope.WHOLE:
+        if debt.scope in (Scope.REACHED, Scope.WHOLE):
             with self.database.connect() as conn:
                 ranges = plan_ranges(conn, self._plans[index], 0.01)
-            self._check(_turns(tasks.write_ranges(self._spec(), [ranges], 600.0), index))
+            run = tasks.write_ranges(self._spec(), [ranges], 600.0, debt.reach)
+            self._check(_turns(run, index))
+        if debt.scope is Scope.REACHED:
+            return
         columns = len(self._plans[index].key)
         held = [DocumentId(index, key_of(id_, columns)) for id_ in self.ids(index)]
         for document in held:

@@ -18,6 +18,7 @@ from flusso.capture.snapshot import Snapshot
 from flusso.capture.stream import CaptureStream
 from flusso.capture.transactions import Position
 from flusso.change import Change, WatchedTable
+from flusso.debt import Owed
 from flusso.document import DocumentId
 from flusso.engine import tasks, work
 from flusso.engine.batch import BatchRunner
@@ -37,10 +38,10 @@ def drop_old_links(patch: Patch) -> None:
     real = tasks.resolve
 
     def resolve(
-        conn: Any, plans: Any, changes: Iterable[Change], watched: Sequence[WatchedTable]
-    ) -> Iterator[DocumentId]:
+        conn: Any, plans: Any, changes: Iterable[Change], watched: Sequence[WatchedTable], **more: Any
+    ) -> Iterator[DocumentId | Owed]:
         lengths = {table.name: len(table.columns) - len(_links(table)) for table in watched}
-        return real(conn, plans, [_without(change, lengths) for change in changes], watched)
+        return real(conn, plans, [_without(change, lengths) for change in changes], watched, **more)
 
     patch(tasks, "resolve", resolve)
 
