@@ -25,6 +25,7 @@ _SCALARS = (
 )  # fmt: skip
 _JOINS = ("belongs_to", "has_one", "has_many", "many_to_many")
 _AGGREGATES = ("count", "sum", "avg", "min", "max", "ids")
+_TAGS = (*_SCALARS, *_JOINS, *_AGGREGATES, "object", "constant")
 _LOWER = {ord(big): big.lower() for big in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
@@ -82,9 +83,7 @@ class _Evaluator:
     def _object(self, fields: Sequence[Node], row: Row, key: Sequence[str]) -> dict[str, object]:
         found: dict[str, object] = {}
         for field in fields:
-            tag = next(
-                iter(tag for tag in (*_SCALARS, *_JOINS, *_AGGREGATES, "object", "constant") if tag in field)
-            )
+            tag = next(tag for tag in _TAGS if tag in field)
             found[field[tag]] = self._value(tag, field, row, key)
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,63 +29,24 @@ from flusso.capture.transactions import Position
 from flusso.catalog import TableName
 from flusso.change import WatchedTable
 from flusso.debt import Debt, Owed, Scope, join
-from flusso.document import DocumentId, Write, WriteReport, WriteResult, key_of
+from flusso.document import DocumentId, WriteReport, key_of
 from flusso.engine import tasks, work
 from flusso.engine.frames import ID_SCHEMA, changes_batch
 from flusso.engine.work import Destination, WorkSpec
 from flusso.lsn import Lsn
 from flusso.postgres.introspect import read_catalog
-from flusso.schema.model import Json, tables_of
+from flusso.schema.model import tables_of
 from flusso.schema.parse import parse_schema
-from flusso.sinks.base import Capabilities, IndexTarget, Sink
+from flusso.sinks.base import IndexTarget
 from flusso.sinks.sqlite import SqliteSpec
+from oracle import late
+from oracle.late import LateSpec
 from oracle.world import World
 from waiting import wait_until
 
 MARK = WatchedTable(TableName("public", "oracle_mark"), ("id",))
 Meanwhile = Callable[[], None]
 _LOOK_S = 0.3
-_LATE: list[tuple[IndexTarget, Sequence[Write]]] = []
-"""What attempts that were left behind have still to write."""
-
-
-@dataclass(frozen=True, slots=True)
-class LateSpec:
-    """A sink whose writes arrive later, as those of a task that everybody takes for dead."""
-
-    inner: SqliteSpec
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self.inner.capabilities
-
-    @property
-    def shape(self) -> Mapping[str, Json]:
-        return self.inner.shape
-
-    def open(self) -> Sink:
-        return _LateSink(self.inner.open())  # type: ignore[return-value]
-
-
-@dataclass(frozen=True, slots=True)
-class _LateSink:
-    inner: Sink
-
-    def find_references(self, target: IndexTarget, tokens: Sequence[str]) -> Iterator[str]:
-        return self.inner.find_references(target, tokens)
-
-    def write(
-        self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
-    ) -> WriteResult:
-        _LATE.append((target, writes))
-        return WriteResult()
-
-    def close(self) -> None:
-        self.inner.close()
 
 
 @dataclass(slots=True)
@@ -158,7 +119,7 @@ class Follower:
         """Let go of everything."""
         self._stream.stop()
         work.forget()
-        _LATE.clear()
+        late.drop()
 
     def crash(self) -> None:
         """Forget all that was not confirmed, and start again from the slot."""
@@ -293,10 +254,7 @@ class Follower:
 
     def release(self) -> None:
         """Let what was left behind write at last."""
-        sink = work.sink(self._sink)
-        while _LATE:
-            target, writes = _LATE.pop(self.rng.randrange(len(_LATE)))
-            sink.write(target, writes, refresh=False)
+        late.let_go(work.sink(self._sink), self.rng)
 
     def settle(self) -> None:
         """Follow all that was written so far, and owe nothing."""

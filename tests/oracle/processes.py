@@ -25,58 +25,12 @@ from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.sqlite import SqliteSpec
 from oracle.compare import Wrong, differences
 from oracle.held import holding_commits
-from oracle.histories import Transaction, random_rows, random_transaction
+from oracle.histories import random_rows
 from oracle.world import World
+from oracle.writers import Writers
 from pipelines import confirmed_lsn, current_lsn, published
+from sizes import SIZES
 from waiting import wait_until
-
-_SETTINGS = "-c lock_timeout=2000 -c timezone=UTC"
-_PAUSE_S = 0.02
-"""Between two transactions of a writer: what is written must also be followed."""
-
-
-@dataclass(slots=True)
-class Writers:
-    """Threads that write until they are told to end, whatever happens to the server."""
-
-    database: Database
-    world: World
-    count: int = 3
-    commits: int = 0
-    _stop: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(self.count)]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in threads:
-                thread.join()
-
-    def _write(self, number: int) -> None:
-        rng = self.world.rng(f"writer {number}")
-        conn: psycopg.Connection[tuple[object, ...]] | None = None
-        while not self._stop.wait(_PAUSE_S):
-            try:
-                if conn is None or conn.closed:
-                    conn = psycopg.connect(self.database.dsn.text, autocommit=True, options=_SETTINGS)
-                self._run(conn, random_transaction(rng, self.world.tables))
-            except psycopg.Error:
-                if conn is not None and not conn.closed:
-                    conn.rollback()
-        if conn is not None:
-            conn.close()
-
-    def _run(self, conn: psycopg.Connection[tuple[object, ...]], transaction: Transaction) -> None:
-        conn.execute(f"begin isolation level {transaction.level}")
-        for statement in transaction.statements:
-            conn.execute(statement)
-        conn.execute("commit" if transaction.is_kept else "rollback")
-        self.commits += transaction.is_kept
 
 
 @dataclass(slots=True)
@@ -150,21 +104,25 @@ class Scene:
 
     def harm(self, name: str, rng: random.Random) -> None:
         """Do one kind of harm, and start flusso again if it was the victim."""
+        assert self.is_alive(), self._ending()
         self.log.append(name)
         HARMS[name](self, rng)
 
-    def stop(self) -> None:
-        """Stop in order."""
+    def stop(self, *, may_be_starting: bool = False) -> None:
+        """Stop in order; before it is fully up, a signal just ends it."""
         os.kill(self._running.process.pid, signal.SIGTERM)
-        code = self._running.wait_end(120)
-        assert code == 0, f"ended with {code}: {self._running.log()}"
+        code = self._running.wait_end(SIZES.patience_s)
+        assert code == 0 or (may_be_starting and code == -signal.SIGTERM), self._ending()
+
+    def _ending(self) -> str:
+        return f"ended with {self._running.process.returncode} after {self.log}: {self._running.log()}"
 
     def settle(self) -> None:
         """Wait until all that was written is confirmed, nothing is owed, and every index is whole."""
         target = current_lsn(self.database)
 
         def is_settled() -> bool:
-            assert self.is_alive(), f"ended with {self._running.process.returncode}: {self._running.log()}"
+            assert self.is_alive(), self._ending()
             return confirmed_lsn(self.database, self._deployment.slot) >= target and all(
                 state is not None and state.is_seeded and not state.debts for state in self._states()
             )
@@ -233,7 +191,7 @@ class Scene:
             _signal(pid, signal.SIGCONT)
 
     def _restart(self, rng: random.Random) -> None:
-        self.stop()
+        self.stop(may_be_starting=True)
         self.start()
 
     def _kill_walsender(self, rng: random.Random) -> None:
