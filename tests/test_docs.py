@@ -17,8 +17,9 @@ from flusso import errors
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
 from flusso.builder.ranges import plan_ranges, read_range
 from flusso.builder.read import read_documents
+from flusso.builder.references import find_references
 from flusso.capture.coverage import inspect_coverage
-from flusso.catalog import Catalog
+from flusso.catalog import Catalog, TableName
 from flusso.cli.main import app
 from flusso.config.deployment import (
     BatchSettings,
@@ -288,10 +289,12 @@ def test_the_example_of_the_readme_is_the_same_by_key_and_by_range(database: Dat
 
 
 @pytest.mark.postgres
-def test_no_relation_of_the_example_is_blind(database: Database) -> None:
-    plan, _ = _compiled(database)
+def test_what_is_blind_in_the_example_is_kept_exact_by_references(database: Database) -> None:
+    plan, catalog = _compiled(database)
     with database.connect() as conn:
-        assert inspect_coverage(conn, "flusso", watched_tables([plan])).identities == ()
+        blind = inspect_coverage(conn, "flusso", watched_tables([plan])).identities
+    kept = {reference.table for reference in find_references(plan.paths, catalog)}
+    assert {need.table for need in blind} == kept == {TableName("public", "orders")}
 
 
 # The other pages
