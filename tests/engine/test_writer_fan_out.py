@@ -112,3 +112,15 @@ def test_nothing_is_said_of_a_chunk_before_every_sink_has_it(two: Two) -> None:
     (two.folder / "stalled").unlink()
     assert done.wait(30)
     assert (two.held(two.first), two.held(two.second)) == (1, 1)
+
+
+def test_a_task_that_fails_leaves_no_write_under_way(two: Two) -> None:
+    """Whoever fails closes the sinks next, and under a write that would be the end of the process."""
+    stalled = two.folder / "stalled"
+    stalled.touch()
+    threading.Timer(0.2, stalled.unlink).start()
+    with two.writer() as writer:
+        writer.put("books", [BOOK])
+        writer.put("books", [Built("2", BOOK.body)])
+    assert not stalled.exists()
+    assert (two.held(two.first), two.held(two.second)) == (1, 1)

@@ -189,27 +189,27 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[W
         return []
     began_s = time.monotonic()
     conn, version = work.reader(spec)
-    writer = Writer(spec, version, born_s=began_s)
+    with Writer(spec, version, born_s=began_s) as writer:
 
-    def put(index: str, keys: Sequence[Key]) -> None:
-        built, unfit = read_isolated(conn, spec.plans[index], keys)
-        if only_gone:
-            writer.put(index, [each for each in built if each.body is None])
-        else:
-            writer.put(index, built)
-            writer.refuse(index, unfit)
+        def put(index: str, keys: Sequence[Key]) -> None:
+            built, unfit = read_isolated(conn, spec.plans[index], keys)
+            if only_gone:
+                writer.put(index, [each for each in built if each.body is None])
+            else:
+                writer.put(index, built)
+                writer.refuse(index, unfit)
 
-    waiting: dict[str, list[Key]] = {first.index: [first.key]}
-    for document in ids:
-        keys = waiting.setdefault(document.index, [])
-        keys.append(document.key)
-        if len(keys) >= spec.chunk:
-            put(document.index, keys)
-            waiting[document.index] = []
-    for index, keys in waiting.items():
-        if keys:
-            put(index, keys)
-    return writer.finish()
+        waiting: dict[str, list[Key]] = {first.index: [first.key]}
+        for document in ids:
+            keys = waiting.setdefault(document.index, [])
+            keys.append(document.key)
+            if len(keys) >= spec.chunk:
+                put(document.index, keys)
+                waiting[document.index] = []
+        for index, keys in waiting.items():
+            if keys:
+                put(index, keys)
+        return writer.finish()
 
 
 def _write_ranges(
@@ -220,16 +220,16 @@ def _write_ranges(
     done, is_rewritten = 0, False
     try:
         conn, version = work.reader(spec)
-        writer = Writer(spec, version, born_s=began_s)
-        try:
-            for block_range in turn:
-                _put_range(conn, spec.plans[block_range.index], writer, block_range, reach)
-                done += 1
-                if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
-                    break
-        except TableRewritten:
-            is_rewritten = True
-        return TurnReport(done, tuple(writer.finish()), is_rewritten)
+        with Writer(spec, version, born_s=began_s) as writer:
+            try:
+                for block_range in turn:
+                    _put_range(conn, spec.plans[block_range.index], writer, block_range, reach)
+                    done += 1
+                    if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
+                        break
+            except TableRewritten:
+                is_rewritten = True
+            return TurnReport(done, tuple(writer.finish()), is_rewritten)
     except FlussoError as error:
         work.forget()
         return TurnReport(0, (WriteReport(turn[0].index, failure=error),))

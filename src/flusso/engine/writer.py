@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from flusso.builder.isolate import Unfit
@@ -30,7 +30,10 @@ _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="flusso-write")
 
 @dataclass(slots=True)
 class Writer:
-    """Takes chunks, gives one report for each index."""
+    """Takes chunks, gives one report for each index.
+
+    A context: when it is left nothing is under way any more, so that sinks can be closed.
+    """
 
     spec: WorkSpec
     version: Version
@@ -41,6 +44,14 @@ class Writer:
     _reports: dict[str, WriteReport] = field(default_factory=dict)
     _held: tuple[str, list[Write]] | None = None
     _under_way: deque[tuple[str, Future[list[WriteResult]]]] = field(default_factory=deque)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        rest = [future for _, future in self._under_way if not future.cancel()]
+        wait(rest)
+        self._under_way.clear()
 
     def put(self, index: str, built: Sequence[Built]) -> None:
         """Take one chunk; blocks while enough requests are under way."""
