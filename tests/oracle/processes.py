@@ -117,6 +117,17 @@ class Scene:
     def _ending(self) -> str:
         return f"ended with {self._running.process.returncode} after {self.log}: {self._running.log()}"
 
+    def await_seeded(self) -> None:
+        """Wait until every index is whole in every sink, and the slot is read."""
+
+        def is_seeded() -> bool:
+            assert self.is_alive(), self._ending()
+            states = self._states()
+            is_read = not self._deployment.is_slot_free()
+            return is_read and all(state is not None and state.is_seeded for state in states)
+
+        wait_until(is_seeded, what=lambda: f"the seed: {self._states()}\n{self._running.log()[-3000:]}")
+
     def settle(self) -> None:
         """Wait until all that was written is confirmed, nothing is owed, and every index is whole."""
         target = current_lsn(self.database)
@@ -236,14 +247,19 @@ HARMS: Mapping[str, Callable[[Scene, random.Random], None]] = {
 
 
 def play(scene: Scene, harms: Sequence[str], *, rest_s: float = 3.0) -> int:
-    """Write, do all this harm at random moments, and compare in the end. Gives the number of documents."""
+    """Write, do all this harm at random moments, and compare in the end. Gives the number of documents.
+
+    The first harm comes when all is seeded; others may come while flusso is still starting.
+    """
     rng = scene.world.rng("harm")
     scene.prepare()
     writers = Writers(scene.database, scene.world)
     with scene.following():
         with writers.writing():
-            for name in harms:
-                threading.Event().wait(rng.uniform(0, rest_s))
+            for number, name in enumerate(harms):
+                if number == 0 or rng.random() < 0.5:
+                    scene.await_seeded()
+                threading.Event().wait(rng.uniform(0.5, rest_s))
                 scene.harm(name, rng)
             threading.Event().wait(rng.uniform(0, rest_s))
         scene.settle()

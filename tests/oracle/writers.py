@@ -49,8 +49,8 @@ class Writers:
                     conn = psycopg.connect(self.database.dsn.text, autocommit=True, options=_SETTINGS)
                 self._run(conn, random_transaction(rng, self.world.tables))
             except psycopg.Error:
-                if conn is not None and not conn.closed:
-                    conn.rollback()
+                if conn is not None:
+                    conn.close()  # whatever it had open is rolled back, and the server may be gone
         if conn is not None:
             conn.close()
 
