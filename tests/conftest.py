@@ -19,3 +19,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         else:
             group = "processes" if item.get_closest_marker("spark") else item.path.stem
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to run without the groups: every process would start servers and a Spark of its own."""
+    is_grouped = getattr(session.config.option, "loadgroup", False)
+    if is_grouped and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("this pytest-xdist does not know the groups of this pytest's tests")

@@ -61,4 +61,4 @@ def test_the_guide_leads_from_an_empty_folder_to_a_searched_index(
                 _assert_shows(text, printed)
             case _:
                 _assert_shows(text, (tmp_path / kind.removeprefix("file: ")).read_text())
-    assert commands == 8
+    assert commands == 7

@@ -17,7 +17,7 @@ from oracle.world import make_world
 
 pytestmark = pytest.mark.postgres
 
-_MOST = 10
+_MOST = 60
 """Histories after which a mutant must have been noticed."""
 _own = contextmanager(fresh_database)
 

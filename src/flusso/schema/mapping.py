@@ -36,6 +36,8 @@ _IGNORE_ABOVE_KEYWORD = 8191
 """Lucene refuses a term over 32,766 bytes, and with it the document; a character takes at most four."""
 _DEFAULT_FIELD_LIMIT = 1000
 _DEFAULT_NESTED_LIMIT = 50
+_FIELDS_OF_A_SINK = 1
+"""What a sink may add to those of the schema: the mark of a removal."""
 _ROOM_OF_A_MAP = 10_000
 """Fields, subfields included, that the keys of one map may become before the server refuses more."""
 _MAX_LONG = 2**63
@@ -260,7 +262,7 @@ def _merged(mapping: dict[str, Json], options: Mapping[str, Json]) -> dict[str, 
 def _limits(properties: Mapping[str, Json], maps: int) -> dict[str, Json]:
     """Raise the server's guards against runaway mappings where the schema itself asks for more."""
     total, nested = _size(properties)
-    total += maps * _ROOM_OF_A_MAP
+    total += maps * _ROOM_OF_A_MAP + _FIELDS_OF_A_SINK
     limits: dict[str, Json] = {}
     if total > _DEFAULT_FIELD_LIMIT:
         limits["index.mapping.total_fields.limit"] = total
