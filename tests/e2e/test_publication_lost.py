@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import Database
-from flusso.engine.events import Reseeding, SeedFinished
+from flusso.engine.events import ReadersMoved, Reseeding
 from flusso.engine.session import Session
 from flusso.errors import CoverageGap
 from market import create_market
@@ -26,7 +26,7 @@ def test_a_publication_that_goes_away_while_running_leads_to_a_reseed(
         run.wait_seeded()
         database.execute("drop publication flusso")
         database.execute("update users set name = 'unheard' where id = 3")
-        run.wait(lambda: len(run.of(SeedFinished)) > 1, what="the second seed")
+        run.wait(lambda: len(run.of(ReadersMoved)) > 1, what="readers of the second seed")
         database.execute("update users set name = 'heard' where id = 4")
         run.wait_confirmed(database)
     assert [event.index for event in run.of(Reseeding)] == ["users"]

@@ -55,13 +55,12 @@ def read_sqlite(path: Path) -> Callable[[], Seen]:
 
 
 def read_opensearch(spec: OpenSearchSpec) -> Callable[[], Seen]:
+    one = {"top_hits": {"size": 1, "_source": ["name"]}}
     body = {
-        "size": 1,
+        "size": 0,
         "track_total_hits": True,
         "query": {"range": {"id": {"gt": _DOOMED}}},
-        "sort": [
-            {"_script": {"type": "number", "order": "desc", "script": "doc['id'].value == 1500 ? 1 : 0"}}
-        ],
+        "aggs": {"known": {"filter": {"term": {"id": _USERS}}, "aggs": {"one": one}}},
     }
 
     def read() -> Seen:
@@ -71,8 +70,9 @@ def read_opensearch(spec: OpenSearchSpec) -> Callable[[], Seen]:
             {"content-type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
-            hits = json.load(answer)["hits"]
-        return Seen(hits["total"]["value"], hits["hits"][0]["_source"]["name"] if hits["hits"] else "")
+            found = json.load(answer)
+        hits = found["aggregations"]["known"]["one"]["hits"]["hits"]
+        return Seen(found["hits"]["total"]["value"], hits[0]["_source"]["name"] if hits else "")
 
     return read
 

@@ -12,7 +12,7 @@ import pytest
 
 from fix_postgres import Database
 from flusso.demo.server import EmbeddedServer, create_server
-from flusso.engine.events import BatchWritten, Reseeding, SeedFinished
+from flusso.engine.events import BatchWritten, ReadersMoved, Reseeding
 from flusso.engine.session import Session
 from flusso.errors import SlotMissing, SourceWentBack
 from market import create_market
@@ -33,7 +33,7 @@ def test_a_slot_dropped_under_a_running_pipeline_is_reseeded_or_ends_it(
         drop_under_its_reader(database18, spec.slot)
         database18.execute("delete from users where id = 3; update users set name = 'lost' where id = 4")
         run.wait(lambda: run.of(Reseeding), what="the loss to be noticed")
-        run.wait(lambda: len(run.of(SeedFinished)) == 2, what="the second seed")
+        run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="readers of the second seed")
         database18.execute("update users set name = 'followed' where id = 5")
         run.wait_confirmed(database18)
     assert_exact(database18, spec)
