@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -68,6 +69,7 @@ def test_a_closed_stream_is_refused() -> None:
 
 PRINTER = """
 import sys
+from typing import Any
 from flusso.document import Write
 from flusso.errors import SinkRefused
 from flusso.sinks.base import IndexTarget
@@ -97,3 +99,16 @@ def test_a_reader_that_goes_away_ends_without_a_traceback() -> None:
 def test_searching_is_refused() -> None:
     with pytest.raises(SinkRefused, match="prints and keeps nothing"):
         StdoutSpec("out").open().search("books", "x", 1)
+
+
+class _Narrow(io.BytesIO):
+    """Takes a few bytes at a time, as a pipe does where Python does not buffer."""
+
+    def write(self, data: Any, /) -> int:
+        return super().write(bytes(data[:5]))
+
+
+def test_a_pipe_that_takes_a_few_bytes_at_a_time_gets_them_all() -> None:
+    out = _Narrow()
+    StdoutSink(StdoutSpec("out"), out).write(TARGET, [Write("1", 7, b'{"price":1.00}')], refresh=False)
+    assert out.getvalue() == printed(Write("1", 7, b'{"price":1.00}'))

@@ -73,7 +73,7 @@ class StdoutSink:
         if self._spec.pretty:
             lines = (indented(line.decode()).encode() + b"\n" for line in lines)
         try:
-            self._out.write(b"".join(lines))
+            _write_all(self._out, b"".join(lines))
             self._out.flush()
         except (BrokenPipeError, ValueError) as error:
             _silence(self._out)
@@ -209,6 +209,13 @@ def indented(text: str) -> str:
 
 def _line(depth: int) -> str:
     return "\n" + "  " * depth
+
+
+def _write_all(out: BinaryIO, data: bytes) -> None:
+    """Write to the last byte: where Python is told not to buffer, a write may take only some of them."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[out.write(rest) :]
 
 
 def _silence(out: BinaryIO) -> None:
