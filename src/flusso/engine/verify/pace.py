@@ -64,5 +64,5 @@ class Follow:
             elif now_s - moved_s >= self.stuck_s:
                 self.pace = Pace.STUCK
             else:
-                time.sleep(_POLL_S)
+                time.sleep(_POLL_S)  # between two looks: nobody tells when a slot moves
         return self.pace

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from flusso.sinks.search.sink import SearchSettings, SearchSink
 
 
 @dataclass(frozen=True, slots=True)
-class SearchSpec:
+class SearchSpec(ABC):
     """One cluster, and how indexes are made there.
 
     A user and password inside a url are moved to `username` and `password`, where the repr hides them.
@@ -86,9 +87,9 @@ class SearchSpec:
         """Which copies of a shard look-ups go to; empty where the server does not let one choose."""
         return ""
 
+    @abstractmethod
     def client(self) -> Client:
         """Make the client of this kind; the first request connects."""
-        raise NotImplementedError
 
     def open(self) -> Sink:
         """Make a client; the first request connects."""

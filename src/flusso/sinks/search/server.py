@@ -127,7 +127,7 @@ class Server:
         seconds: float = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2 ** min(failures - 1, 30)) * random.uniform(
             0.5, 1.0
         )
-        time.sleep(seconds)
+        time.sleep(seconds)  # the pause itself is what a server under load needs
         return seconds
 
     def close(self) -> None:
