@@ -197,7 +197,7 @@ def test_a_change_that_shows_its_old_link_is_not_blind_whatever_comes_later(data
             "insert into orders values (20, 1); delete from orders where id = 10",
             "alter table orders replica identity full",
             "delete from orders where id = 11",
-            "update orders set total = 2 where id = 12",
+            "update orders set user_id = 2 where id = 12",
             "alter table orders replica identity default",
             "update orders set total = 3 where id = 12",
         )

@@ -18,6 +18,7 @@ from flusso.builder.plan import compile_referring, watched_tables
 from flusso.builder.ranges import plan_ranges, read_range
 from flusso.capture import wire
 from flusso.catalog import TableName
+from flusso.change import ALL
 from flusso.document import WriteReport
 from flusso.engine import tasks, work
 from flusso.engine.due import settle_due
@@ -138,7 +139,7 @@ def process(
 ) -> Totals:
     """Process changes of orders: operation, in capitals when blind, old and new (id, user)."""
     payload = wire.encode(
-        [(ORDERS, operation, old, new, 1, n) for n, (operation, old, new) in enumerate(rows)]
+        [(ORDERS, operation, old, new, 1, n, ALL) for n, (operation, old, new) in enumerate(rows)]
     )
     return settled(reports_of(tasks.process_changes(spec)(iter([changes_batch(payload)]))), spec)
 

@@ -150,7 +150,7 @@ def _chunks(
             key = tuple([field.decode() for field in fields[:key_columns]])
             chunk.append(Built(id_text(key), *fields[key_columns:]))
         size, at = size + len(row), 0
-        if size >= chunk_bytes:
+        if chunk and size >= chunk_bytes:
             yield chunk
             chunk, size = [], 0
     if length < 0:
