@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from flusso.engine.session import Session
 from flusso.errors import SlotAdvanced, SlotLost, SourceWentBack
 from market import create_market, expected_documents, parse_document
 from pipelines import assert_exact, confirmed_lsn, market_spec, run_once, sqlite_sink
+from sizes import SIZES
+from waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
@@ -29,6 +32,34 @@ def test_run_once_without_a_sink_prints_every_document_as_a_line(
     lines = [parse_document(line.encode()) for line in done.stdout.splitlines()]
     assert {line["id"]: line["document"] for line in lines} == expected_documents(database18)
     assert "caught up" in done.stderr
+
+
+def test_a_reader_that_has_had_enough_ends_the_run_quietly(database18: Database, tmp_path: Path) -> None:
+    create_market(database18, users=2000)
+    deployment = Deployment(tmp_path, database18, sink="\n")
+    log = tmp_path / "log"
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(
+            [*deployment.command, "run"],
+            cwd=tmp_path,
+            env=deployment.env,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["op"] == "index"
+        process.stdout.close()
+        try:
+            assert process.wait(SIZES.patience_s) == 0, log.read_text()
+        finally:
+            process.kill()
+    said = log.read_text()
+    assert "stdout is closed" not in said
+    assert "Traceback" not in said
+    wait_until(deployment.is_slot_free, what="the slot to be free")
 
 
 def test_status_search_and_check_tell_what_run_did(
