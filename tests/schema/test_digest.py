@@ -106,6 +106,16 @@ def test_the_digest_of_a_schema_that_uses_nothing_new_is_the_first_one_ever_take
     assert found == "daae64d974c48ee3bb9c3895da874f6e120ff7f83fc42b345b8d2f3f631076ac"
 
 
+@pytest.mark.parametrize("tag", ["keyword: email", "object: more", "has_many: orders"])
+def test_how_a_field_is_searched_does_not_count(tag: str) -> None:
+    text = TAGGED if "more" in tag else LARGE
+    plain = re.sub(r"    options: .*\n", "", text)
+    searched = plain.replace(tag, tag + "\n    options: {search_analyzer: simple, meta: {unit: m}}")
+    assert searched != plain
+    assert of(searched) == of(plain)
+    assert of(searched.replace("meta:", "metadata:")) != of(plain)
+
+
 def test_the_order_of_keys_in_a_constant_does_not_count() -> None:
     assert of(TAGGED) == of(TAGGED.replace("{b: [1, 2.5, null], a: true}", "{a: true, b: [1, 2.5, null]}"))
 

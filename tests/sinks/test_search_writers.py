@@ -13,7 +13,8 @@ import pytest
 from test_opensearch import CONCRETE, SCHEMA, TARGET, Cluster
 
 from flusso.document import Write
-from flusso.errors import IndexTaken
+from flusso.errors import IndexTaken, SinkRefused
+from flusso.schema.model import IndexSchema
 from flusso.sinks.search.opensearch import OpenSearchSpec
 
 pytestmark = pytest.mark.opensearch
@@ -26,6 +27,15 @@ def cluster(opensearch_url: str) -> Iterator[Cluster]:
     made.ask("DELETE", "/@*")
     made.sink.close()
     made.server.close()
+
+
+def searched_by(analyzer: str) -> IndexSchema:
+    """The schema, with another way to search its text."""
+    fields = (
+        replace(each, options={"search_analyzer": analyzer}) if each.name == "text" else each
+        for each in SCHEMA.fields
+    )
+    return replace(SCHEMA, fields=tuple(fields))
 
 
 PAUSED = """
@@ -87,9 +97,25 @@ def test_settings_that_can_change_while_an_index_is_used_do(cluster: Cluster) ->
     )
     with contextlib.closing(spec.open()) as other:
         other.ensure(TARGET, SCHEMA)
-        other.publish(TARGET)
     found = cluster.ask("GET", f"/@{CONCRETE}/_settings")[cluster.name(CONCRETE)]["settings"]["index"]
     assert (found["number_of_replicas"], found["refresh_interval"]) == ("1", "7s")
+
+
+def test_how_a_field_is_searched_changes_while_an_index_is_used(cluster: Cluster) -> None:
+    cluster.sink.ensure(TARGET, SCHEMA)
+    cluster.sink.write(TARGET, [Write("1", 1, b'{"text":"Bread Crumbs"}')], refresh=True)
+    query = {"match": {"text": "bread crumbs"}}
+    cluster.sink.ensure(TARGET, searched_by("keyword"))
+    assert cluster.found(query) == []
+    cluster.sink.ensure(TARGET, SCHEMA)
+    assert cluster.found(query) == ["1"]
+
+
+def test_a_way_to_search_that_the_server_does_not_know_is_told(cluster: Cluster) -> None:
+    cluster.sink.ensure(TARGET, SCHEMA)
+    with pytest.raises(SinkRefused, match="nobodys") as caught:
+        cluster.sink.ensure(TARGET, searched_by("nobodys"))
+    assert caught.value.hint == "correct the options of its fields"
 
 
 def test_an_index_that_only_looks_like_ours_is_not_held(cluster: Cluster) -> None:

@@ -10,18 +10,31 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from flusso.schema.model import IndexSchema, Json, Scalar
+from flusso.schema.model import Field, Group, IndexSchema, Join, Json, Scalar
 
 _FORMAT = 1
 """Raise it when every model begins to give other documents or another mapping; for some, see `_revision`."""
+_LIVE = frozenset(
+    {
+        "boost",
+        "eager_global_ordinals",
+        "fielddata",
+        "meta",
+        "search_analyzer",
+        "search_quote_analyzer",
+        "split_queries_on_whitespace",
+    }
+)
+"""Options that say how a field is searched, not what is stored of it: a mapping in use can take others."""
 
 
 def digest(schema: IndexSchema, shape: Mapping[str, Json]) -> str:
     """Give the SHA-256, in hex, of a schema and the sink's settings that shape the mapping."""
-    content = {"format": _FORMAT, "schema": plain(schema), "shape": plain(shape)}
+    settled = dataclasses.replace(schema, fields=_without_live(schema.fields))
+    content = {"format": _FORMAT, "schema": plain(settled), "shape": plain(shape)}
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -43,6 +56,18 @@ def plain(value: object) -> Json:
             return value
         case _:
             raise TypeError(f"{type(value).__name__} has no place in a digest")
+
+
+def _without_live(fields: Sequence[Field]) -> tuple[Field, ...]:
+    """Leave out what is changed in place, so that it makes no new generation."""
+    return tuple(_settled(each) for each in fields)
+
+
+def _settled(each: Field) -> Field:
+    options = {name: option for name, option in each.options.items() if name not in _LIVE}
+    if isinstance(each, Group | Join):
+        return dataclasses.replace(each, options=options, fields=_without_live(each.fields))
+    return dataclasses.replace(each, options=options)
 
 
 def _revision(value: object) -> dict[str, Json]:

@@ -14,6 +14,7 @@ is refused by the server itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flusso.errors import IndexTaken, SinkRefused
@@ -94,7 +95,7 @@ def ensure_generation(
 ) -> None:
     """Make the index of a generation unless it is there, with refreshing off until it is published.
 
-    One that is there gets the settings that can change while it is used.
+    One that is there gets what can change while it is used: some settings, and how fields are searched.
     """
     _refuse_taken_alias(server, names, target.index)
     own = mapping["settings"]
@@ -111,12 +112,27 @@ def ensure_generation(
         "aliases": {names.writers(target): {}},
     }
     if not create_index(server, names.concrete(target), body):
-        live = {
-            "number_of_replicas": settings.number_of_replicas,
-            "gc_deletes": f"{int(settings.gc_deletes_s * 1000)}ms",
-        }
-        server.request("PUT", f"/{names.concrete(target)}/_settings", {"index": live})
+        _renew(server, names.concrete(target), body, settings, target)
     claim_writing(server, names.concrete(target), names.writers(target), target)
+
+
+def _renew(
+    server: Server, name: str, body: Mapping[str, Json], settings: IndexSettings, target: IndexTarget
+) -> None:
+    """Give an index that is in use what can change while it is."""
+    live: dict[str, Json] = {
+        "number_of_replicas": settings.number_of_replicas,
+        "gc_deletes": f"{int(settings.gc_deletes_s * 1000)}ms",
+    }
+    if not target.keeps_removals:  # else it is being filled, and refreshing is off until it is published
+        live["refresh_interval"] = settings.refresh_interval
+    server.request("PUT", f"/{name}/_settings", {"index": live})
+    answer = server.request("PUT", f"/{name}/_mapping", body["mappings"], allow=(400,))
+    if answer.status == 400:
+        raise SinkRefused(
+            f'sink "{server.sink}" refused to change the mapping of index "{name}": {_explained(answer)}',
+            hint="correct the options of its fields",
+        )
 
 
 def _with_mark(mappings: Json) -> Json:
