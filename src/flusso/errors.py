@@ -47,7 +47,7 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │   │   ├── GenerationGone    4  what was written to is there no more
     │   │   ├── OutputClosed      4  whoever read standard output has had enough
     │   │   └── IndexTaken        4  another flusso writes the index
-    │   ├── SinkRestored          4  it is older than what was written to it, and another sink is not
+    │   ├── IndexLeftBehind       4  it was put back to an older state, or left out, while others went on
     │   ├── IndexUnready          4  it has no whole index of the present schema to compare
     │   ├── WriteExpired          4  documents were built too long ago to be written now   retryable
     │   └── IndexRequested        4  a command asks something of a running pipeline: begin again
@@ -272,8 +272,8 @@ class IndexUnready(SinkError):
     """A sink has no whole index of the present schema: there is nothing to compare."""
 
 
-class SinkRestored(SinkError):
-    """A sink was put back to an older state while another went on."""
+class IndexLeftBehind(SinkError):
+    """What a sink holds of an index was put back to an older state, or left out, while others went on."""
 
 
 class OutputClosed(SinkRefused):

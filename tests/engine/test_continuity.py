@@ -52,7 +52,6 @@ BREAKS: dict[str, tuple[Standing, type[FlussoError]]] = {
     "a slot ahead of its witness": (standing(confirmed=1001), SlotAdvanced),
     "a slot ahead of its witness after a takeover": (standing(confirmed=1001, timeline=3), SlotAdvanced),
 }
-PUT_BACK = standing(confirmed=1500, recorded={"users": 1500})
 MENDED = {name: found for name, found in BREAKS.items() if found[1] is not TimelineBehind}
 
 

@@ -1,10 +1,10 @@
-"""One of several sinks is filled alone: one that came later, and one that was put back to an older state."""
+"""One of several is filled alone: a sink that came later or was put back, an index that was left out."""
 
 from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,10 +32,10 @@ class Bed:
         self.folder = folder
         self.events: list[Event] = []
 
-    def prepare(self, *names: str) -> Prepared:
+    def prepare(self, *names: str, indexes: Sequence[str] = ("users",)) -> Prepared:
         sinks = tuple(SqliteSpec(name, self.folder / f"{name}.db") for name in names)
-        index = IndexSpec("users", market_schema(), sinks)
-        spec = market_spec(self.database, sinks[0], indexes=(index,))
+        made = tuple(IndexSpec(index, market_schema(), sinks) for index in indexes)
+        spec = market_spec(self.database, sinks[0], indexes=made)
         self.events.clear()
         prepared = prepare(spec, self.events.append, threading.Event())
         assert prepared is not None
@@ -96,3 +96,25 @@ def test_a_slot_that_somebody_moved_past_every_sink_still_stops(bed: Bed) -> Non
         advance_slot(conn, f"slot_{bed.database.name}", current_lsn(bed.database))
     with pytest.raises(SlotAdvanced):
         bed.prepare("first", "second")
+
+
+def test_an_index_that_was_left_out_while_others_went_on_is_filled_anew(
+    bed: Bed,
+) -> None:
+    both = ("users", "people")
+    bed.go_on(bed.prepare("first", indexes=both))
+    bed.go_on(bed.prepare("first"))
+    prepared = bed.prepare("first", indexes=both)
+    assert prepared.ledger.unseeded() == ["people"]
+    [reason] = [event.reason for event in bed.events if isinstance(event, Reseeding)]
+    assert "left out for a while" in reason
+    assert [state.generation for _, state in prepared.ledger.frozen] == [1]
+    bed.go_on(prepared)
+    assert bed.prepare("first", indexes=both).ledger.unseeded() == []
+
+
+def test_an_index_that_was_left_out_while_nothing_was_written_goes_on(bed: Bed) -> None:
+    both = ("users", "people")
+    bed.go_on(bed.prepare("first", indexes=both))
+    bed.prepare("first")
+    assert bed.prepare("first", indexes=both).ledger.unseeded() == []

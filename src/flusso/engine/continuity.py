@@ -15,7 +15,7 @@ from flusso.capture.lineage import Lineage, check_lineage
 from flusso.capture.slot import SlotInfo, check_witness
 from flusso.catalog import TableName
 from flusso.debt import Debt, Scope, join
-from flusso.errors import CoverageGap, FlussoError, SinkRestored, SlotMissing, SourceWentBack
+from flusso.errors import CoverageGap, FlussoError, IndexLeftBehind, SlotMissing, SourceWentBack
 from flusso.lsn import Lsn, Version
 from flusso.schema.stored import stored_name
 from flusso.seeding import Seeding
@@ -127,13 +127,17 @@ def find_break(before: IndexState, now: Standing) -> FlussoError | None:
 
 
 def _check_witness(before: IndexState, now: Standing) -> None:
-    """Refuse a slot beyond what was written. Another sink that was written so far shows that we moved it."""
+    """Refuse a slot beyond what was written. Anything else that was written so far shows that we moved it."""
+    written = f'index "{before.index}" was written up to {Lsn(before.witness)}'
     furthest = Lsn(now.recorded.get(before.index, 0))
     if before.witness < now.position <= furthest:
-        raise SinkRestored(
-            f'index "{before.index}" was written up to {furthest} in another sink, but here only up to '
-            f"{Lsn(before.witness)}: this one was put back to an older state, or left out for a while"
+        raise IndexLeftBehind(
+            f"{written} here, but up to {furthest} in another sink: this one was put back to an older state, "
+            "or left out for a while"
         )
+    others = Lsn(max(now.recorded.values(), default=0))
+    if before.witness < now.position <= others:
+        raise IndexLeftBehind(f"{written}, but others up to {others}: it was left out for a while")
     check_witness(now.slot, Lsn(before.witness), f'index "{before.index}" was written')
 
 

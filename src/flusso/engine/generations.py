@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from flusso.engine.continuity import Standing, begun, continued, find_break, is_unwritten
 from flusso.engine.policy import is_mended_by_reseed
-from flusso.errors import FlussoError, SinkRestored
+from flusso.errors import FlussoError, IndexLeftBehind
 from flusso.sinks.base import IndexState
 
 
@@ -118,7 +118,7 @@ def _judged(
     broken = anew or find_break(serving, now)
     if broken is None:
         return None
-    is_replaced = reseeds or serving.digest != fresh.digest or isinstance(broken, SinkRestored)
+    is_replaced = reseeds or serving.digest != fresh.digest or isinstance(broken, IndexLeftBehind)
     if not is_mended_by_reseed(broken) or not is_replaced:
         raise broken
     return broken

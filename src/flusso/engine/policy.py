@@ -14,9 +14,9 @@ from flusso.errors import (
     EngineError,
     FlussoError,
     GenerationGone,
+    IndexLeftBehind,
     IndexRequested,
     PublicationYounger,
-    SinkRestored,
     SlotAdvanced,
     SlotInvalidated,
     SlotLost,
@@ -63,7 +63,7 @@ def is_mended_by_reseed(error: FlussoError) -> bool:
     Not on an older timeline: another server has taken over from that one, and it is the one to follow.
     """
     lost = isinstance(
-        error, SlotLost | SlotAdvanced | SourceReplaced | SourceWentBack | CoverageGap | SinkRestored
+        error, SlotLost | SlotAdvanced | SourceReplaced | SourceWentBack | CoverageGap | IndexLeftBehind
     )
     return lost and not isinstance(error, TimelineBehind)
 

@@ -228,8 +228,9 @@ def _enrol(
 
 
 def _with_schema(state: IndexState, fresh: IndexState) -> IndexState:
-    """Earlier releases kept no schema; the same digest means the same one."""
-    return replace(state, schema=fresh.schema) if state.digest == fresh.digest else state
+    """Take the schema as it is written now where it means the same; earlier releases kept none."""
+    is_same = state.digest == fresh.digest or stored_name(state.schema) == stored_name(fresh.schema)
+    return replace(state, schema=fresh.schema) if is_same else state
 
 
 def _with_references(state: IndexState, fresh: IndexState, plans: Mapping[str, IndexPlan]) -> IndexState:
