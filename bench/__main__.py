@@ -29,6 +29,7 @@ _PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 PARTS: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "capture": capture.measure,
     "seed": seed.measure,
+    "apart": seed.measure_apart,
     "where": where.measure,
     "verify": verify.measure,
     "live": live.measure,

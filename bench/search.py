@@ -45,6 +45,11 @@ class Search:
         """Give the server's version."""
         return str(self.request("GET", "/")["version"]["number"])
 
+    def process_id(self) -> int:
+        """Give the server's process id, which means something when it runs on this machine."""
+        [node] = self.request("GET", "/_nodes/process?filter_path=nodes.*.process.id")["nodes"].values()
+        return int(node["process"]["id"])
+
     def close(self) -> None:
         """Close the connection."""
         self._conn.close()

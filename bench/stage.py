@@ -151,6 +151,10 @@ class Stage:
         """The schema of the index."""
         return self.folder / "users.schema.yml"
 
+    def postgres_pid(self) -> int:
+        """Give the process id of the server."""
+        return int((Path(self.postgres.data) / "postmaster.pid").read_text().split()[0])
+
     def connect(self) -> Connection:
         """Open a connection of the workload's own, in autocommit."""
         return psycopg.connect(self.dsn.text, autocommit=True)

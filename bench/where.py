@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -133,6 +132,5 @@ def _search_s(stage: Stage) -> float:
 
 
 def _postgres_s(stage: Stage) -> float:
-    pid = int((Path(stage.postgres.data) / "postmaster.pid").read_text().split()[0])
-    server = psutil.Process(pid)
+    server = psutil.Process(stage.postgres_pid())
     return sum(cpu_of(process) for process in (server, *server.children(recursive=True)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -10,8 +11,9 @@ from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Slot
 from flusso.cli.requests import chosen_indexes, is_running, keeping_sinks, opened
 from flusso.engine.generations import Roles
+from flusso.engine.spec import IndexSpec
 from flusso.errors import SinkRefused
-from flusso.sinks.base import Request, States
+from flusso.sinks.base import Request, SinkSpec, States
 
 
 def rollback(
@@ -24,13 +26,19 @@ def rollback(
     spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix))
     chosen = chosen_indexes(spec, names or [], every=False)
     when = "the running flusso leads them now" if is_running(spec) else "the next run leads them"
-    for index in chosen:
-        for sink_spec in keeping_sinks(index):
-            with opened(sink_spec) as sink:
-                back = _back(sink.load_states(), index.name)
-                sink.ask(index.name, Request.ROLLBACK)
-                where = f'{index.name} in sink "{sink_spec.name}"'
-                print(f"{where}: readers go back to generation {back}: {when} there")
+    for index, sink_spec, back in [_backed(*each) for each in _places(chosen)]:  # all are looked at first
+        with opened(sink_spec) as sink:
+            sink.ask(index, Request.ROLLBACK)
+        print(f'{index} in sink "{sink_spec.name}": readers go back to generation {back}: {when} there')
+
+
+def _places(indexes: Iterable[IndexSpec]) -> list[tuple[str, SinkSpec]]:
+    return [(index.name, sink) for index in indexes for sink in keeping_sinks(index)]
+
+
+def _backed(index: str, sink_spec: SinkSpec) -> tuple[str, SinkSpec, int]:
+    with opened(sink_spec) as sink:
+        return index, sink_spec, _back(sink.load_states(), index)
 
 
 def _back(states: States, index: str) -> int:
