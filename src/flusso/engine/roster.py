@@ -17,7 +17,7 @@ from flusso.catalog import TableName
 from flusso.engine import work
 from flusso.engine.continuity import Standing, is_unwritten, plan_of
 from flusso.engine.events import Listener, Reseeding, Waiting
-from flusso.engine.generations import decide
+from flusso.engine.generations import Fate, decide
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.work import Destination
@@ -125,13 +125,11 @@ def enrol(
         return None
     now = replace(now, recorded=_recorded(known.values(), now))
     roster = Roster(Ledger([]))
+    scribe = _Scribe(roster, needed, plans, now, anew, spec.reseeds, tell)
     for index in spec.indexes:
         for sink in index.sinks:
-            states = known[sink.name]
             fresh = fresh_state(index, sink, referring[index.name])
-            _enrol(roster, index, sink, fresh, states, needed, plans, now, anew, tell, reseeds=spec.reseeds)
-            if index.name in states.asked:
-                roster.asked.append((sink, index.name, states.asked[index.name]))
+            scribe.enrol(index, sink, fresh, known[sink.name])
     for entry in roster.ledger.entries:
         rows = marks.fingerprint(now.published.reads[entry.plan_name])
         entry.state = replace(entry.state, publication=rows)
@@ -182,49 +180,62 @@ def _beats(spec: PipelineSpec, now: Standing) -> dict[str, float]:
     }
 
 
-def _enrol(
-    roster: Roster,
-    index: IndexSpec,
-    sink: SinkSpec,
-    fresh: IndexState,
-    states: States,
-    needed: Mapping[str, IndexSchema],
-    plans: Mapping[str, IndexPlan],
-    now: Standing,
-    anew: FlussoError | None,
-    tell: Listener,
-    *,
-    reseeds: bool,
-) -> None:
-    of_index = tuple(
-        _with_references(_with_schema(state, fresh), fresh, plans) for state in states.of(index.name)
-    )
-    fate = decide(
-        of_index,
-        fresh,
-        now,
-        reseeds=reseeds,
-        is_asked=states.asked.get(index.name) is Request.REINDEX,
-        anew=anew,
-        unfit=_find_unfit(of_index, fresh, needed, frozenset(plans)),
-        gone=_find_gone(sink, of_index),
-    )
-    lost = [state for state in fate.dropped if state.serves]
-    if fate.because is not None or lost:
-        gone = f'generation {lost[0].generation} is no longer in sink "{sink.name}"' if lost else ""
-        tell(Reseeding(index.name, fate.because.message if fate.because else gone))
-    for state in fate.written:
-        plan = "" if state.schema == fresh.schema else plan_of(state)
-        schema = needed[plan] if plan else index.schema
-        target = replace(
-            state.target,
-            text_fields=text_field_names(schema),
-            keeps_removals=not (state.serves or state.is_kept),
+@dataclass(frozen=True, slots=True)
+class _Scribe:
+    """Enters one index in one sink after the other."""
+
+    roster: Roster
+    needed: Mapping[str, IndexSchema]
+    """By plan the schemas that are declared no more."""
+    plans: Mapping[str, IndexPlan]
+    now: Standing
+    anew: FlussoError | None
+    reseeds: bool
+    tell: Listener
+
+    def enrol(self, index: IndexSpec, sink: SinkSpec, fresh: IndexState, states: States) -> None:
+        """Decide what becomes of the generations of an index in a sink, and take it down."""
+        request = states.asked.get(index.name)
+        fate = self._decide(sink, fresh, states.of(index.name), is_asked=request is Request.REINDEX)
+        self._tell_lost(index, sink, fate)
+        for state in fate.written:
+            plan = "" if state.schema == fresh.schema else plan_of(state)
+            schema = self.needed[plan] if plan else index.schema
+            target = replace(
+                state.target,
+                text_fields=text_field_names(schema),
+                keeps_removals=not (state.serves or state.is_kept),
+            )
+            entry = Entry(Destination(sink, target), state, plan=plan, keeps=index.keeps)
+            self.roster.ledger.entries.append(entry)
+        if fate.frozen is not None:
+            self.roster.ledger.frozen.append((sink, fate.frozen))
+        self.roster.dropped += [(sink, state) for state in fate.dropped]
+        if request is not None:
+            self.roster.asked.append((sink, index.name, request))
+
+    def _decide(
+        self, sink: SinkSpec, fresh: IndexState, states: Iterable[IndexState], *, is_asked: bool
+    ) -> Fate:
+        known = tuple(_with_references(_with_schema(state, fresh), fresh, self.plans) for state in states)
+        return decide(
+            known,
+            fresh,
+            self.now,
+            reseeds=self.reseeds,
+            is_asked=is_asked,
+            anew=self.anew,
+            unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans)),
+            gone=_find_gone(sink, known),
         )
-        roster.ledger.entries.append(Entry(Destination(sink, target), state, plan=plan, keeps=index.keeps))
-    if fate.frozen is not None:
-        roster.ledger.frozen.append((sink, fate.frozen))
-    roster.dropped += [(sink, state) for state in fate.dropped]
+
+    def _tell_lost(self, index: IndexSpec, sink: SinkSpec, fate: Fate) -> None:
+        lost = [state for state in fate.dropped if state.serves]
+        if fate.because is not None:
+            self.tell(Reseeding(index.name, fate.because.message))
+        elif lost:
+            gone = f'generation {lost[0].generation} is no longer in sink "{sink.name}"'
+            self.tell(Reseeding(index.name, gone))
 
 
 def _with_schema(state: IndexState, fresh: IndexState) -> IndexState:
