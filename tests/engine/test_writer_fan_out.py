@@ -21,6 +21,7 @@ from flusso.postgres.connect import Dsn
 from flusso.schema.model import IndexSchema, Scalar, ScalarKind
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.sqlite import SqliteSpec
+from waiting import wait_until
 
 TARGET = IndexTarget("books", "a" * 64, 1, ("title",))
 SCHEMA = IndexSchema(TableName("public", "books"), (Scalar("title", ScalarKind.TEXT, "title"),))
@@ -112,6 +113,28 @@ def test_nothing_is_said_of_a_chunk_before_every_sink_has_it(two: Two) -> None:
     (two.folder / "stalled").unlink()
     assert done.wait(30)
     assert (two.held(two.first), two.held(two.second)) == (1, 1)
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_a_sink_that_is_slow_does_not_hold_up_the_others(two: Two, chunks: int) -> None:
+    stalled = two.folder / "stalled"
+    stalled.touch()
+    with two.writer() as writer:
+
+        def work_off() -> None:
+            for number in range(chunks):
+                writer.put("books", [Built(str(number), BOOK.body)])
+            writer.finish()
+
+        thread = threading.Thread(target=work_off, daemon=True)
+        thread.start()
+        try:
+            wait_until(lambda: two.held(two.second) == chunks, what="the second sink to have all of it")
+            assert two.held(two.first) == 0
+        finally:
+            stalled.unlink()
+            thread.join()
+    assert two.held(two.first) == chunks
 
 
 def test_a_task_that_fails_leaves_no_write_under_way(two: Two) -> None:

@@ -1,17 +1,18 @@
 """Write built documents to every destination while the next ones are read.
 
-One writer serves one task attempt: all it writes has that attempt's version. The first chunk is held
-back until there is a second, so that a small batch is written in the task's own thread at once and only
-a long one pays for threads.
+One writer serves one task attempt: all it writes has that attempt's version. The last chunk is held
+back until there is another, so that a small batch is written in the task's own thread at once and only
+a long one, or one for several sinks, pays for threads.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from flusso.builder.isolate import Unfit
 from flusso.builder.read import Built
@@ -19,7 +20,7 @@ from flusso.document import Write, WriteReport, WriteResult
 from flusso.engine import work
 from flusso.engine.policy import worst
 from flusso.engine.quarantine import refuse
-from flusso.engine.work import WorkSpec
+from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import FlussoError
 from flusso.lsn import Version
 from flusso.sinks.base import Sink, SinkSpec
@@ -43,14 +44,14 @@ class Writer:
     """When it got its version, or a moment before."""
     _reports: dict[str, WriteReport] = field(default_factory=dict)
     _held: tuple[str, list[Write]] | None = None
-    _under_way: deque[tuple[str, Future[list[WriteResult]]]] = field(default_factory=deque)
+    _under_way: deque[tuple[str, list[Future[WriteResult]]]] = field(default_factory=deque)
+    """By chunk, one for each sink."""
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        rest = [future for _, future in self._under_way if not future.cancel()]
-        wait(rest)
+        wait([future for _, futures in self._under_way for future in futures if not future.cancel()])
         self._under_way.clear()
 
     def put(self, index: str, built: Sequence[Built]) -> None:
@@ -76,7 +77,7 @@ class Writer:
         if self._held is not None:
             index, writes = self._held
             self._held = None
-            self._add(index, _write(self.spec, index, writes, self.born_s))
+            self._add(index, self._write_here(index, writes))
         while self._under_way:
             self._take_oldest()
         return list(self._reports.values())
@@ -86,11 +87,30 @@ class Writer:
         index, writes = self._held
         while len(self._under_way) >= self.spec.lanes:
             self._take_oldest()
-        self._under_way.append((index, _pool.submit(_write, self.spec, index, writes, self.born_s)))
+        self._under_way.append((index, self._start(self._destinations(index), writes)))
 
     def _take_oldest(self) -> None:
-        index, future = self._under_way.popleft()
-        self._add(index, future.result())
+        index, futures = self._under_way.popleft()
+        self._add(index, _results([future.result for future in futures]))
+
+    def _write_here(self, index: str, writes: Sequence[Write]) -> list[WriteResult]:
+        """Write to one destination in this thread, and to any others meanwhile."""
+        destinations = self._destinations(index)
+        futures = self._start(destinations[1:], writes)
+        self._under_way.append((index, futures))  # so that they are waited for, whatever happens here
+        here = [partial(_write, self.spec, each, writes, self.born_s) for each in destinations[:1]]
+        results = _results([*here, *(future.result for future in futures)])
+        self._under_way.pop()
+        return results
+
+    def _start(
+        self, destinations: Iterable[Destination], writes: Sequence[Write]
+    ) -> list[Future[WriteResult]]:
+        return [_pool.submit(_write, self.spec, each, writes, self.born_s) for each in destinations]
+
+    def _destinations(self, index: str) -> list[Destination]:
+        """List those that executors can reach."""
+        return [each for each in self.spec.destinations[index] if not each.sink.capabilities.is_driver_side]
 
     def _count(self, index: str, writes: Sequence[Write]) -> None:
         report = self._reports.get(index) or WriteReport(index, version=self.version)
@@ -119,30 +139,33 @@ class Writer:
             )
 
 
-def _write(spec: WorkSpec, index: str, writes: Sequence[Write], born_s: float) -> list[WriteResult]:
-    """Write one chunk to each destination that executors can reach.
+def _results(writings: Iterable[Callable[[], WriteResult]]) -> list[WriteResult]:
+    """Wait for a chunk in each of its sinks.
 
     One that fails keeps nothing from the others; then its failure is raised, and the chunk is written again
     to all of them, which does no harm.
     """
     results: list[WriteResult] = []
     failures: list[FlussoError] = []
-    for destination in spec.destinations[index]:
-        if destination.sink.capabilities.is_driver_side:
-            continue
+    for writing in writings:
         try:
-            sink, is_fresh = work.sink(destination.sink), destination in spec.refreshes
-            until = _deadline(destination.sink, born_s)
-            result = sink.write(destination.target, writes, refresh=is_fresh, until=until)
-            if (destination.sink.name, destination.target.index) in spec.quarantines:
-                _release(sink, destination.target.index, writes, result)
-            results.append(result)
+            results.append(writing())
         except FlussoError as error:
             failures.append(error)
     failure = worst(failures)
     if failure is not None:
         raise failure
     return results
+
+
+def _write(spec: WorkSpec, destination: Destination, writes: Sequence[Write], born_s: float) -> WriteResult:
+    """Write one chunk to one destination."""
+    sink, is_fresh = work.sink(destination.sink), destination in spec.refreshes
+    until = _deadline(destination.sink, born_s)
+    result = sink.write(destination.target, writes, refresh=is_fresh, until=until)
+    if (destination.sink.name, destination.target.index) in spec.quarantines:
+        _release(sink, destination.target.index, writes, result)
+    return result
 
 
 def _release(sink: Sink, index: str, writes: Sequence[Write], result: WriteResult) -> None:
