@@ -5,20 +5,27 @@ import pytest
 pytest_plugins = ["fix_postgres", "fix_search", "fix_spark", "fix_standby", "fix_figures", "fix_stage"]
 
 
-@pytest.hookimpl(tryfirst=True)
+_SHARED, _PROCESSES = "shared", "processes"
+_LONGEST = (_SHARED, _PROCESSES)
+
+
+@pytest.hookimpl(trylast=True)  # the order of the tests is settled by then
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Name the process of each test, for runs with several.
+    """Name the process of each test, for runs with several; the groups that take longest come first.
 
     All that use the Spark session or the search server, which take long to start, run in the same one. So do
     those that start a Spark of their own: they look at what it leaves behind, which another's would be.
     """
-    for item in items:
-        is_shared = "spark_session" in getattr(item, "fixturenames", ())
-        if is_shared or item.get_closest_marker("opensearch"):
-            group = "shared"
-        else:
-            group = "processes" if item.get_closest_marker("spark") else item.path.stem
+    groups = {item: _group_of(item) for item in items}
+    for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: _LONGEST.index(groups[item]) if groups[item] in _LONGEST else len(_LONGEST))
+
+
+def _group_of(item: pytest.Item) -> str:
+    if "spark_session" in getattr(item, "fixturenames", ()) or item.get_closest_marker("opensearch"):
+        return _SHARED
+    return _PROCESSES if item.get_closest_marker("spark") else item.path.stem
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
