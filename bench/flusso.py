@@ -18,7 +18,7 @@ _POLL_S = 0.02
 _PATIENCE_S = 300.0
 _ROLES = (
     ("source worker", "python_streaming_source_runner"),
-    ("Python workers", "pyspark.daemon"),
+    ("Python workers", "pyspark.worker"),
     ("JVM", "org.apache.spark"),
 )
 _DRIVER = "driver Python"
