@@ -35,66 +35,110 @@ from flusso.sinks.search.opensearch import OpenSearchSpec
 _AIM = 0.85
 _BODY_BYTES = 1_000_000
 _CONNECTIONS = (1, 2, 3, 4)
+_TURNS_APART = 3
 _PREFIX = "raw_"
 _TARGET = IndexTarget(INDEX, "0" * 64, 1)
 
 
 def measure(stage: Stage) -> Iterator[Row]:
     """Find the best number of connections for a plain load, then take turns with it; compare the medians."""
-    schema = parse_schema(stage.schema_file.read_text(), file=str(stage.schema_file))
-    bodies, read_rate = _read_bodies(stage, schema)
-    _load(stage, schema, bodies, 2)  # the server's JVM gets warm for both
-    tried = {connections: _load(stage, schema, bodies, connections) for connections in _CONNECTIONS}
-    best = max(tried, key=lambda connections: tried[connections])
-    loads: list[float] = []
-    seeds: list[_Rates] = []
-    for _ in range(stage.sizes.seeds):
-        loads.append(_load(stage, schema, bodies, best))
-        seeds.append(_seed(stage))
-    raw = median(loads)
-    whole, warm = median(rates.whole for rates in seeds), median(rates.warm for rates in seeds)
-    first = ", ".join(f"{thousands(rate)} over {connections}" for connections, rate in tried.items())
-    turns = ", ".join(
-        f"{thousands(load)} and {thousands(rates.whole)}" for load, rates in zip(loads, seeds, strict=True)
-    )
+    load = _prepare(stage)
+    _send_all(stage, load, 2)  # the server's JVM gets warm for both
+    found = _take_turns(stage, load, stage.sizes.seeds)
     yield Row(
         "whole seed of a process just started ÷ bulk load of ready JSON",
-        f"{whole / raw:.2f} ({thousands(whole)} documents/s)",
+        f"{found.ratio:.2f} ({thousands(found.whole)} documents/s)",
         f"≥ {_AIM}",
-        whole / raw >= _AIM,
-        f"medians of turns, load and seed: {turns}; before, loads gave {first} connections; "
-        f"reading alone from Postgres, one connection: {thousands(read_rate)} documents/s",
+        found.ratio >= _AIM,
+        f"{found.turns}; before, loads gave {found.tried} connections; "
+        f"reading alone from Postgres, one connection: {thousands(load.read_rate)} documents/s",
     )
+    warm = median(rates.warm for rates in found.seeds)
+    process_s = median(rates.process_s for rates in found.seeds)
     yield Row(
         "the same after its first turn",
-        f"{warm / raw:.2f} ({thousands(warm)} documents/s)",
-        detail=f"from the process's start to its end {median(rates.process_s for rates in seeds):.0f} s",
+        f"{warm / found.raw:.2f} ({thousands(warm)} documents/s)",
+        detail=f"from the process's start to its end {process_s:.0f} s",
     )
 
 
 def measure_apart(stage: Stage) -> Iterator[Row]:
-    """Take turns once more, with the search server on cores of its own."""
+    """The same with the search server on cores of its own, where there are enough to share out."""
     if not has_cores():
         return
-    schema = parse_schema(stage.schema_file.read_text(), file=str(stage.schema_file))
-    bodies, _ = _read_bodies(stage, schema)
-    loads: list[float] = []
-    seeds: list[float] = []
+    load = _prepare(stage)
     with search_apart(stage):
-        for _ in range(stage.sizes.seeds):
-            loads.append(max(_load(stage, schema, bodies, connections) for connections in _CONNECTIONS[:2]))
-            seeds.append(_seed(stage, master="local[2]").whole)
-    raw, whole = median(loads), median(seeds)
-    turns = ", ".join(
-        f"{thousands(load)} and {thousands(seed)}" for load, seed in zip(loads, seeds, strict=True)
-    )
+        found = _take_turns(stage, load, min(_TURNS_APART, stage.sizes.seeds), master="local[2]")
     yield Row(
         "whole seed ÷ bulk load, the search server on cores of its own",
-        f"{whole / raw:.2f} ({thousands(whole)} documents/s)",
+        f"{found.ratio:.2f} ({thousands(found.whole)} documents/s)",
         f"≥ {_AIM}",
-        whole / raw >= _AIM,
-        f"medians of turns, load and seed: {turns}; half of the cores each",
+        found.ratio >= _AIM,
+        f"{found.turns}; before, loads gave {found.tried} connections; half of the cores for the server",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """The documents, ready to be sent."""
+
+    schema: IndexSchema
+    bodies: list[bytes]
+    read_rate: float
+    """How many documents a second could be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Documents per second of one seed: from its start to its end, and after its first turn."""
+
+    whole: float
+    warm: float
+    process_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """What plain loads and seeds gave, one after the other."""
+
+    tried: str
+    loads: list[float]
+    seeds: list[_Rates]
+
+    @property
+    def raw(self) -> float:
+        return median(self.loads)
+
+    @property
+    def whole(self) -> float:
+        return median(rates.whole for rates in self.seeds)
+
+    @property
+    def ratio(self) -> float:
+        return self.whole / self.raw
+
+    @property
+    def turns(self) -> str:
+        pairs = zip(self.loads, self.seeds, strict=True)
+        told = (f"{thousands(load)} and {thousands(rates.whole)}" for load, rates in pairs)
+        return f"medians of turns, load and seed: {', '.join(told)}"
+
+
+def _prepare(stage: Stage) -> _Load:
+    schema = parse_schema(stage.schema_file.read_text(), file=str(stage.schema_file))
+    return _Load(schema, *_read_bodies(stage, schema))
+
+
+def _take_turns(stage: Stage, load: _Load, count: int, *, master: str | None = None) -> _Turns:
+    tried = {connections: _send_all(stage, load, connections) for connections in _CONNECTIONS}
+    best = max(tried, key=lambda connections: tried[connections])
+    told = ", ".join(f"{thousands(rate)} over {connections}" for connections, rate in tried.items())
+    loads: list[float] = []
+    seeds: list[_Rates] = []
+    for _ in range(count):
+        loads.append(_send_all(stage, load, best))
+        seeds.append(_seed(stage, master))
+    return _Turns(told, loads, seeds)
 
 
 def _read_bodies(stage: Stage, schema: IndexSchema) -> tuple[list[bytes], float]:
@@ -126,15 +170,15 @@ def _read_bodies(stage: Stage, schema: IndexSchema) -> tuple[list[bytes], float]
     return bodies, count / spent_s
 
 
-def _load(stage: Stage, schema: IndexSchema, bodies: list[bytes], connections: int) -> float:
+def _send_all(stage: Stage, load: _Load, connections: int) -> float:
     """Load all bodies over so many connections; give documents per second."""
     sink = OpenSearchSpec("raw", (stage.search.url,), prefix=_PREFIX, number_of_replicas=0).open()
     try:
-        sink.ensure(_TARGET, schema)
+        sink.ensure(_TARGET, load.schema)
     finally:
         sink.close()
     name = f"{_PREFIX}{INDEX}_{'0' * 12}_1"
-    parts = [bodies[start::connections] for start in range(connections)]
+    parts = [load.bodies[start::connections] for start in range(connections)]
     with ThreadPoolExecutor(connections) as senders:
         started_s = time.perf_counter()
         list(senders.map(_send, [stage.search.url] * connections, [name] * connections, parts))
@@ -160,16 +204,7 @@ def _send(url: str, index: str, bodies: list[bytes]) -> None:
     conn.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Rates:
-    """Documents per second of one seed: from its start to its end, and after its first turn."""
-
-    whole: float
-    warm: float
-    process_s: float
-
-
-def _seed(stage: Stage, *, master: str | None = None) -> _Rates:
+def _seed(stage: Stage, master: str | None) -> _Rates:
     """Let flusso fill an index of its own, once."""
     prefix = "seed_"
     started_s = time.perf_counter()

@@ -9,27 +9,30 @@ _SHARED, _PROCESSES = "shared", "processes"
 _LONGEST = (_SHARED, _PROCESSES)
 
 
-@pytest.hookimpl(trylast=True)  # the order of the tests is settled by then
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Name the process of each test, for runs with several; the groups that take longest come first.
+    """Name the process of each test, for runs with several.
 
     All that use the Spark session or the search server, which take long to start, run in the same one. So do
     those that start a Spark of their own: they look at what it leaves behind, which another's would be.
     """
-    groups = {item: _group_of(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: _LONGEST.index(groups[item]) if groups[item] in _LONGEST else len(_LONGEST))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let the groups that take longest begin first, else one process ends long after the other.
+
+    Refuse to run without the groups: every process would start servers and a Spark of its own.
+    """
+    session.items.sort(key=lambda item: (*_LONGEST, _group_of(item)).index(_group_of(item)))
+    is_grouped = getattr(session.config.option, "loadgroup", False)
+    if is_grouped and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("this pytest-xdist does not know the groups of this pytest's tests")
 
 
 def _group_of(item: pytest.Item) -> str:
     if "spark_session" in getattr(item, "fixturenames", ()) or item.get_closest_marker("opensearch"):
         return _SHARED
     return _PROCESSES if item.get_closest_marker("spark") else item.path.stem
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse to run without the groups: every process would start servers and a Spark of its own."""
-    is_grouped = getattr(session.config.option, "loadgroup", False)
-    if is_grouped and not all("@" in item.nodeid for item in session.items):
-        raise pytest.UsageError("this pytest-xdist does not know the groups of this pytest's tests")
