@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from flusso.capture.images import OLD, Plan, read_images
 from flusso.capture.pgoutput import Relation
-from flusso.capture.transactions import OLD, Assembler, Piece, Plan, read_images
+from flusso.capture.transactions import Assembler, Piece
 from flusso.catalog import IdentityKind, TableName
 from flusso.change import ALL, Operation, Values, WatchedTable
 from flusso.lsn import Lsn

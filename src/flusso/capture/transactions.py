@@ -17,6 +17,20 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, TypeAlias
 
+from flusso.capture.images import (
+    DELETE,
+    INSERT,
+    NEW,
+    OLD,
+    PAD,
+    UPDATE,
+    Plan,
+    compare,
+    find_compared,
+    is_cut,
+    read_images,
+    read_tuple,
+)
 from flusso.capture.pgoutput import Relation, Truncate, decode
 from flusso.catalog import TableName
 from flusso.change import ALL, UNCHANGED, Operation, Values, WatchedTable
@@ -32,13 +46,10 @@ _ROW_BYTES = 320
 """What one row costs in memory beside its text, so that byte limits hold for the process."""
 
 _BEGIN, _COMMIT = b"BC"
-_INSERT, _UPDATE, _DELETE = b"IUD"
-_NEW, _KEY, OLD = b"NKO"
-_TEXT, _NULL, _TOAST = b"tnu"
 _OPERATIONS = {
-    _INSERT: Operation.INSERT.value,
-    _UPDATE: Operation.UPDATE.value,
-    _DELETE: Operation.DELETE.value,
+    INSERT: Operation.INSERT.value,
+    UPDATE: Operation.UPDATE.value,
+    DELETE: Operation.DELETE.value,
 }
 _INSERTED = Operation.INSERT.value
 _TRUNCATE = Operation.TRUNCATE.value
@@ -46,11 +57,7 @@ _UNREAD = Operation.UNREAD.value
 _begin = Struct(">BQqI")
 _commit = Struct(">BBQQq")
 _read_change = Struct(">BIBH").unpack_from
-_read_width = Struct(">H").unpack_from
-_read_head = Struct(">BI").unpack_from
 _join = b"".join
-_PAD = b"\0\0\0\0"
-"""Lets the head of a last column without a length be read like any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,29 +107,6 @@ class Piece:
     bytes: int = 0
     unchanged: int = 0
     """Updates left out because they changed nothing that documents are made from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Where the watched columns of a relation are: per column its place in the row, or -1 to skip."""
-
-    number: int
-    table: TableName
-    width: int
-    count: int
-    """Watched columns; 0 when the relation lacks one of them, and its rows cannot be told apart."""
-    places: tuple[int, ...]
-    key_places: tuple[int, ...]
-    """The same for an old tuple that carries the identity alone: all else in it is unknown."""
-    last_places: tuple[int, ...]
-    """The same for the last tuple of a message: nobody needs to know where it ends, so not even the lengths
-    of the columns after the last watched one are read."""
-    is_blind: bool
-    """Whether its old rows lack link columns. The relation message tells it as it was when the rows were
-    written, whatever the catalog says by now."""
-    compared: tuple[int, ...]
-    """For each column of the relation, up to the last one read, the bit that tells its change, 0 for one that
-    is not read. Empty when that cannot be told: a column that is read may be missing in it."""
 
 
 _NOTHING: tuple[Piece, ...] = ()
@@ -183,16 +167,16 @@ class Assembler:
         self._ordinal += 1
         if plan is None:
             return ()
-        padded = _join((data, _PAD))
+        padded = _join((data, PAD))
         try:
             if width != plan.width:
                 raise ValueError
             old: Values | None = None
             new: Values | None
             changed = ALL
-            if mark == _NEW and kind != _DELETE:
+            if mark == NEW and kind != DELETE:
                 new, end, size = read_tuple(padded, start + 8, plan.count, plan.last_places)
-                if end != len(padded) - 4 and not _is_cut(plan, end, padded):
+                if end != len(padded) - 4 and not is_cut(plan, end, padded):
                     raise ValueError
             else:
                 old, new, size, changed = self._read_images(kind, mark, padded, start + 8, plan)
@@ -214,7 +198,7 @@ class Assembler:
         old, new, size, new_at = read_images(kind, mark, data, at, plan)
         changed = ALL
         if new is not None and mark == OLD and plan.compared:
-            changed = _compare(data, at, new_at, plan.compared)
+            changed = compare(data, at, new_at, plan.compared)
         if new is not None and UNCHANGED in new:
             new = tuple(
                 before if value == UNCHANGED and before is not None else value
@@ -348,7 +332,7 @@ class Assembler:
             tuple(named.get(column.name, -1) if column.is_key else -1 for column in relation.columns),
             places[:until],
             not set(table.links) <= {column.name for column in relation.columns if column.is_key},
-            _compared(table, relation) if columns else (),
+            find_compared(table, relation) if columns else (),
         )
 
     def _find(self, relation: Relation) -> tuple[int, WatchedTable] | None:
@@ -360,81 +344,3 @@ class Assembler:
             if found is None or (found[1].oid and found[1].name == name):
                 self.strangers.append(relation.oid)
         return found
-
-
-def _compared(table: WatchedTable, relation: Relation) -> tuple[int, ...]:
-    """Say which columns of a relation to compare; none unless it has all that is read."""
-    names = [column.name for column in relation.columns]
-    if not set(table.read) <= set(names):
-        return ()
-    known = table.bits()
-    bits = [known.get(name, 0) for name in names]
-    return tuple(bits[: max((at + 1 for at, bit in enumerate(bits) if bit), default=0)])
-
-
-def _compare(data: bytes, old: int, new: int, compared: tuple[int, ...]) -> int:
-    """Compare two tuples byte by byte; give the bits of the columns that are not the same."""
-    changed = 0
-    for bit in compared:
-        kind, length = _read_head(data, old)
-        old_end = old + (5 + length if kind == _TEXT else 1)
-        kind, length = _read_head(data, new)
-        new_end = new + (5 + length if kind == _TEXT else 1)
-        # What is left out because it is large and was not touched is as it was.
-        if bit and kind != _TOAST and data[old:old_end] != data[new:new_end]:
-            changed |= bit
-        old, new = old_end, new_end
-    return changed
-
-
-def read_images(
-    kind: int, mark: int, data: bytes, at: int, plan: Plan
-) -> tuple[Values, Values | None, int, int]:
-    """Read a padded change that carries an old tuple: both, their size, and where the new one begins.
-
-    It raises if it is none.
-    """
-    if kind == _INSERT or (mark != _KEY and mark != OLD):
-        raise ValueError
-    old, at, size = read_tuple(data, at, plan.count, plan.key_places if mark == _KEY else plan.places)
-    new: Values | None = None
-    new_at = at + 3
-    if kind == _UPDATE:
-        if data[at] != _NEW or _read_width(data, at + 1)[0] != plan.width:
-            raise ValueError
-        new, at, new_size = read_tuple(data, new_at, plan.count, plan.last_places)
-        size += new_size
-    if at != len(data) - 4 and not (new is not None and _is_cut(plan, at, data)):
-        raise ValueError
-    return old, new, size, new_at
-
-
-def _is_cut(plan: Plan, end: int, data: bytes) -> bool:
-    """Whether reading ended within the message because nothing after it is watched."""
-    return len(plan.last_places) < plan.width and end < len(data) - len(_PAD)
-
-
-def read_tuple(data: bytes, at: int, count: int, places: tuple[int, ...]) -> tuple[Values, int, int]:
-    """Read the wanted columns of the tuple at `at`; give them, where it ends, and their size."""
-    values: list[str | None] = [None] * count
-    size = 0
-    for place in places:
-        kind, length = _read_head(data, at)
-        if kind == _TEXT:
-            at += 5
-            end = at + length
-            if place >= 0:
-                values[place] = text = data[at:end].decode()
-                if text == UNCHANGED:
-                    raise ValueError
-                size += length
-            at = end
-        elif kind == _NULL:
-            at += 1
-        elif kind == _TOAST:
-            at += 1
-            if place >= 0:
-                values[place] = UNCHANGED
-        else:
-            raise ValueError
-    return tuple(values), at, size
