@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from commands import Deployment
 from fix_postgres import Database
 from flusso.cli import verify as command
 from flusso.cli.main import app
+from flusso.engine.events import Event, ReadersMoved, Repaired, SeedAdvanced
 from flusso.engine.session import Session
+from flusso.engine.spec import PipelineSpec
 from flusso.engine.verify import run as running
 from flusso.engine.verify.pace import Pace
 from flusso.engine.verify.run import run_verify
+from flusso.errors import IndexUnready
 from market import create_market
 from pipelines import Run, assert_exact, market_spec, run_once, sqlite_sink
 from verifying import found
@@ -103,11 +107,68 @@ def test_beside_a_writer_and_the_live_pipeline_only_what_is_planted_is_a_differe
         assert_exact(database18, spec)
 
 
+@pytest.mark.parametrize("verifies", [True, False])
+def test_what_differs_is_repaired_before_readers_see_it_where_that_is_wanted(
+    database18: Database, tmp_path: Path, spark_session: Session, verifies: bool
+) -> None:
+    create_market(database18)
+    spec = _verifying(market_spec(database18, sqlite_sink(tmp_path)), verifies)
+    with Run(spec, spark_session, _when_written(lambda: _plant(tmp_path))) as run:
+        run.wait(lambda: run.of(ReadersMoved), what="readers to move")
+        kinds = [type(event) for event in run.events if isinstance(event, Repaired | ReadersMoved)]
+    (one,) = run_verify(spec, run.events.append, threading.Event(), session=spark_session).indexes
+    if verifies:
+        assert (kinds, found(one)) == ([Repaired, ReadersMoved], {})
+    else:
+        wrong = {"180": "missing", "190": "different", "9999999": "extra"}
+        assert (kinds, found(one)) == ([ReadersMoved], wrong)
+
+
+def test_what_no_repair_mends_keeps_readers_from_a_generation(
+    database18: Database, tmp_path: Path, spark_session: Session
+) -> None:
+    create_market(database18, users=20)
+    spec = _verifying(market_spec(database18, sqlite_sink(tmp_path)), True)
+    spoil = "update documents set body = '{}' where id = '7'"
+
+    def plant() -> None:
+        _in_file(tmp_path, spoil, f"create trigger spoil after update on documents begin {spoil}; end")
+
+    with (
+        pytest.raises(IndexUnready, match=r"differs from its tables in 1 documents \(7\)"),
+        Run(spec, spark_session, _when_written(plant)) as run,
+    ):
+        run.wait(lambda: run.of(ReadersMoved), what="readers to move")
+    assert run.of(ReadersMoved) == []
+
+
+def _verifying(spec: PipelineSpec, verifies: bool) -> PipelineSpec:
+    return replace(spec, indexes=tuple(replace(index, verifies=verifies) for index in spec.indexes))
+
+
+def _when_written(act: Callable[[], None]) -> Callable[[Event], None]:
+    """Act when all documents of a small index are written, and before anybody knows that it is whole."""
+
+    def tell(event: Event) -> None:
+        if isinstance(event, SeedAdvanced) and event.seeding.done == event.seeding.blocks:
+            act()
+
+    return tell
+
+
 def _plant(folder: Path) -> None:
     """Do what no change will ever mend: to rows that the writer leaves alone."""
+    _in_file(
+        folder,
+        "update documents set body = '{}' where id = '190'",
+        "update documents set id = '9999999' where id = '180'",
+    )
+
+
+def _in_file(folder: Path, *statements: str) -> None:
     sink = sqlite_sink(folder).open()
-    sink._conn.execute("update documents set body = '{}' where id = '190'")  # type: ignore[attr-defined]
-    sink._conn.execute("update documents set id = '9999999' where id = '180'")  # type: ignore[attr-defined]
+    for statement in statements:
+        sink._conn.execute(statement)  # type: ignore[attr-defined]
     sink.close()
 
 

@@ -80,6 +80,7 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
             skips_refused=index.on_error is OnError.SKIP,
             not_backfilled=frozenset(sink.name for sink in deployment.sinks if not sink.backfill),
             keeps=index.keep_generations,
+            verifies=index.verify_before_switch,
         )
         for index in deployment.indexes
         if index.enabled

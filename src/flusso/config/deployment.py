@@ -173,6 +173,8 @@ class IndexSettings:
     """Names of the sinks it is written to."""
     keep_generations: int = 0
     """How many generations that readers saw before are kept for a rollback."""
+    verify_before_switch: bool = False
+    """Whether a new generation is compared with its tables before readers see it."""
 
 
 @dataclass(frozen=True, slots=True)

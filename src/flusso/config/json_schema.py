@@ -197,6 +197,10 @@ def _index() -> dict[str, Json]:
         "enabled": {"type": "boolean", "default": _default(IndexSettings, "enabled")},
         "on_error": _words(OnError, OnError.STOP),
         "keep_generations": {"type": "integer", "minimum": 0, "maximum": MAX_KEPT},
+        "verify_before_switch": {
+            "type": "boolean",
+            "default": _default(IndexSettings, "verify_before_switch"),
+        },
         "sinks": {"type": "array", "minItems": 1, "uniqueItems": True, "items": _TEXT},
     }
     return closed({key: _meant("index", key, own[key]) for key in INDEX_KEYS}, ["name", "schema"])

@@ -53,7 +53,7 @@ SOURCE_KEYS = (
 )
 BATCH_KEYS = tuple(setting.key for setting in settings_of(BatchSettings))
 SPARK_KEYS = ("master", "conf")
-INDEX_KEYS = ("name", "schema", "enabled", "on_error", "keep_generations", "sinks")
+INDEX_KEYS = ("name", "schema", "enabled", "on_error", "keep_generations", "verify_before_switch", "sinks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +225,16 @@ class _Loader:
         schema = self._schema(section, relative) if relative else None
         if schema is None:
             return None
-        kept = _kept(section, keeps)
-        return IndexSettings(name, schema, str(self.folder / relative), enabled, policy, sinks, kept)
+        return IndexSettings(
+            name,
+            schema,
+            str(self.folder / relative),
+            enabled,
+            policy,
+            sinks,
+            _kept(section, keeps),
+            section.boolean("verify_before_switch", False),
+        )
 
     def _sink_names(self, section: Section, known: tuple[str, ...]) -> tuple[str, ...]:
         names = section.words("sinks")

@@ -40,6 +40,7 @@ MEANING: dict[str, str] = {
     "index.enabled": "whether it is kept in step",
     "index.on_error": "the same for one index; the deployment's if absent",
     "index.keep_generations": "the same for one index; the deployment's if absent",
+    "index.verify_before_switch": "compare a new generation with its tables before readers see it",
     "index.sinks": "names of its sinks; all if absent",
     "opensearch.url": "one address or a list",
     "opensearch.username": "with `password`",

@@ -17,7 +17,7 @@ from flusso.schema.node import Place
 _HARMLESS = frozenset(
     {
         *("prefix", "on_error", "type", "slot", "publication", "manage_publication", "replica_identity"),
-        *("max_references",),
+        *("max_references", "keep_generations", "verify_before_switch"),
         *("on_slot_lost", "failover", "max_connections", "give_up_after_secs", "master", "max_changes"),
         *("max_bytes", "delay_ms", "chunk", "seed_range_mb", "seed_parallelism", "name", "schema", "enabled"),
         *("sinks", "path", "ca", "tls_verify", "batch_size", "timeout_secs", "max_retries", "pipeline"),

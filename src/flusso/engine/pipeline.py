@@ -31,6 +31,7 @@ from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
 from flusso.engine.turns import Turns
+from flusso.engine.verify.inspection import Inspection
 from flusso.errors import FlussoError, SinkError, SourceUnavailable
 from flusso.lsn import Version
 from flusso.postgres.connect import Connection, connect, is_dead
@@ -137,6 +138,7 @@ class Pipeline:
         seeder, payer = Seeder(turns, self.prepared.work, ledger), Payer(turns, self.prepared.work, ledger)
         lookout = Lookout(self.spec, self.prepared)
         switcher = Switcher(ledger, threading.Lock(), clock.emit, self.tell, self.spec.patience)
+        switcher.is_verified = Inspection(self.spec, self.prepared.work, turns, switcher.closed).is_passed
         follower = Follower(
             self.spec,
             self.prepared,

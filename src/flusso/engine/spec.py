@@ -24,6 +24,8 @@ class IndexSpec:
     """Names of the sinks that take only changes."""
     keeps: int = 0
     """How many generations that readers saw before are kept and written, so that they can be led back."""
+    verifies: bool = False
+    """Whether a generation that takes another's place is verified before readers see it."""
 
 
 @dataclass(frozen=True, slots=True)

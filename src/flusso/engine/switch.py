@@ -40,7 +40,8 @@ class Switcher:
     is_verified: Callable[[Entry], bool] = _always
     """Asked last of all, beside the stream: whether readers may see a generation that is ready."""
     failure: FlussoError | None = None
-    _is_closed: threading.Event = field(default_factory=threading.Event)
+    closed: threading.Event = field(default_factory=threading.Event)
+    """Set when it looks no more."""
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -51,13 +52,13 @@ class Switcher:
 
     def close(self, timeout_s: float) -> None:
         """Look no more, and wait for the switch in hand."""
-        self._is_closed.set()
+        self.closed.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        outage = Outage(self.patience, self.tell, self._is_closed)
-        while not self._is_closed.wait(_LOOK_S):
+        outage = Outage(self.patience, self.tell, self.closed)
+        while not self.closed.wait(_LOOK_S):
             try:
                 self.look()
                 outage.end()

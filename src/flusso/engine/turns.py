@@ -53,12 +53,16 @@ class Turns:
         """Start a thread whose jobs are turns."""
 
         def run() -> None:
-            self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
+            self.join()
             target()
 
         thread = InheritableThread(target=run, name=name, daemon=True)
         thread.start()
         return thread
+
+    def join(self) -> None:
+        """Let the jobs of the calling thread be turns."""
+        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
 
     @contextmanager
     def slots(self, most: int) -> Iterator[int]:
