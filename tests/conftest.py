@@ -5,15 +5,15 @@ import pytest
 pytest_plugins = ["fix_postgres", "fix_search", "fix_spark", "fix_standby", "fix_figures", "fix_stage"]
 
 
-_SHARED = "shared"
+_SEARCH, _SPARK = "search", "spark"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Name the process of each test, for runs with several.
 
-    All that use the Spark session or the search server, which take long to start, run in the same one. What
-    starts a Spark of its own goes by its file, like all else.
+    All that use the search servers run in one, all that use the Spark session in another: both take long to
+    start. What starts a Spark of its own goes by its file, like all else.
     """
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group_of(item)))
@@ -32,11 +32,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _group_of(item: pytest.Item) -> str:
-    is_shared = "spark_session" in getattr(item, "fixturenames", ())
-    return _SHARED if is_shared or item.get_closest_marker("opensearch") else item.path.stem
+    if item.get_closest_marker("opensearch"):
+        return _SEARCH
+    return _SPARK if "spark_session" in getattr(item, "fixturenames", ()) else item.path.stem
 
 
 def _place_of(item: pytest.Item) -> int:
-    if _group_of(item) == _SHARED:
+    if _group_of(item) in (_SEARCH, _SPARK):
         return 0
     return 1 if item.get_closest_marker("spark") else 2
