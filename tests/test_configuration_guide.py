@@ -24,9 +24,10 @@ README = (ROOT / "README.md").read_text()
 _OWNERS: dict[str, type] = {"source": SourceSettings, "batch": BatchSettings, **SINKS}
 _DEFAULTS = {"on_error": "stop", "spark.master": "local[*]", "index.enabled": "true"}
 _VALUES = {"on_error": ", ".join(f"`{word}`" for word in OnError), "index.on_error": "`stop`, `skip`"}
-_DEFAULTS |= {"keep_generations": "0"}
+_DEFAULTS |= {"keep_generations": "0", "index.verify_before_switch": "false"}
 _VALUES |= dict.fromkeys(("keep_generations", "index.keep_generations"), f"0 to {MAX_KEPT}")
-_VALUES |= {"index.enabled": "`true`, `false`", "source.type": "`postgres`"}
+_VALUES |= dict.fromkeys(("index.enabled", "index.verify_before_switch"), "`true`, `false`")
+_VALUES |= {"source.type": "`postgres`"}
 
 
 def _setting(key: str) -> Setting | None:

@@ -96,9 +96,11 @@ seed_parallelism = 3
 
 def test_an_index_may_have_its_own_policy_and_sinks(tmp_path: Path) -> None:
     sinks = '[sinks.a]\ntype = "stdout"\n[sinks.b]\ntype = "stdout"\npretty = true\n'
-    found = load(tmp_path, SOURCE + sinks + INDEX + 'on_error = "skip"\nsinks = ["b"]\nenabled = false\n')
+    own = 'on_error = "skip"\nsinks = ["b"]\nenabled = false\nverify_before_switch = true\n'
+    found = load(tmp_path, SOURCE + sinks + INDEX + own)
     (index,) = found.indexes
     assert (index.on_error, index.sinks, index.enabled) == (OnError.SKIP, ("b",), False)
+    assert index.verify_before_switch
     assert found.sinks == (StdoutSettings("a"), StdoutSettings("b", pretty=True))
 
 

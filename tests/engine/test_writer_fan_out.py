@@ -141,9 +141,11 @@ def test_a_task_that_fails_leaves_no_write_under_way(two: Two) -> None:
     """Whoever fails closes the sinks next, and under a write that would be the end of the process."""
     stalled = two.folder / "stalled"
     stalled.touch()
-    threading.Timer(0.2, stalled.unlink).start()
     with two.writer() as writer:
         writer.put("books", [BOOK])
         writer.put("books", [Built("2", BOOK.body)])
+        wait_until(lambda: two.held(two.second) == 1, what="the second sink, whose write began last")
+        assert stalled.exists()
+        threading.Timer(0.2, stalled.unlink).start()
     assert not stalled.exists()
     assert (two.held(two.first), two.held(two.second)) == (1, 1)
