@@ -34,7 +34,7 @@ unit: $(STAMP) ## tests that need neither a JVM nor a server
 	$(BIN)/pytest -q -n 2 -m "not postgres and not spark and not opensearch"
 
 integration: $(STAMP) ## tests with real Postgres, real Spark, real OpenSearch
-	$(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder -m "postgres or spark or opensearch" --durations=10
+	$(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -m "postgres or spark or opensearch" --durations=10
 
 bench: $(STAMP) ## measure, in one run; prints a table
 	$(BIN)/python -m bench

@@ -92,7 +92,8 @@ UNNOTICED = {
     "another table": "create table other (id int primary key); insert into other values (1)",
     "another label": "alter type mood add value 'merry' before 'sad'",
     "another default": "alter table people alter column mood set default 'sad'",
-    "another file": "vacuum full people_eu",
+    # Of a table whose columns stay as they are: both at one look are taken for rewritten values.
+    "another file": "vacuum full visits_1",
     "a grant on a column": "grant select (name) on people to public",
     "a partition to come": "create table visits_0 (like visits including all)",
 }
@@ -133,7 +134,7 @@ def test_ddl_is_not_noticed_or_healed_while_running(
                 conn.execute(sql.encode())
         database18.execute("update people set name = 'seen' where id = 3")
         run.wait(lambda: is_exact(database18, spec), what="the change after DDL that does not matter")
-        assert len(run.of(Following)) == 1
+        assert len(run.of(Following)) == 1, "\n".join(map(repr, run.events[1:]))
         assert run.of(DebtFound) == []
         for name, sql in HEALED.items():
             database18.execute(sql)
