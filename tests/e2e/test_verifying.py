@@ -24,6 +24,7 @@ from flusso.engine.verify import run as running
 from flusso.engine.verify.pace import Pace
 from flusso.engine.verify.run import run_verify
 from flusso.errors import IndexUnready
+from flusso.sinks.stdout import StdoutSpec
 from market import create_market
 from pipelines import Run, assert_exact, market_spec, run_once, sqlite_sink
 from verifying import found
@@ -113,9 +114,11 @@ def test_what_differs_is_repaired_before_readers_see_it_where_that_is_wanted(
 ) -> None:
     create_market(database18)
     spec = _verifying(market_spec(database18, sqlite_sink(tmp_path)), verifies)
+    index = replace(spec.indexes[0], sinks=(*spec.indexes[0].sinks, StdoutSpec("lines")))
+    spec = replace(spec, indexes=(index,))  # one sink that holds nothing to compare beside it
     with Run(spec, spark_session, _when_written(lambda: _plant(tmp_path))) as run:
-        run.wait(lambda: run.of(ReadersMoved), what="readers to move")
-        kinds = [type(event) for event in run.events if isinstance(event, Repaired | ReadersMoved)]
+        run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="readers of both sinks to move")
+        kinds = _kinds(run)
     (one,) = run_verify(spec, run.events.append, threading.Event(), session=spark_session).indexes
     if verifies:
         assert (kinds, found(one)) == ([Repaired, ReadersMoved], {})
@@ -140,6 +143,12 @@ def test_what_no_repair_mends_keeps_readers_from_a_generation(
     ):
         run.wait(lambda: run.of(ReadersMoved), what="readers to move")
     assert run.of(ReadersMoved) == []
+
+
+def _kinds(run: Run) -> list[type[Event]]:
+    """What happened to the file, in order."""
+    told = (event for event in run.events if isinstance(event, Repaired | ReadersMoved))
+    return [type(event) for event in told if event.sink == "local"]
 
 
 def _verifying(spec: PipelineSpec, verifies: bool) -> PipelineSpec:

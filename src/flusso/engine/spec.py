@@ -25,7 +25,7 @@ class IndexSpec:
     keeps: int = 0
     """How many generations that readers saw before are kept and written, so that they can be led back."""
     verifies: bool = False
-    """Whether a generation that takes another's place is verified before readers see it."""
+    """Whether a generation is verified before readers see it, where its sink keeps documents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Inspection:
         Raises `IndexUnready` when documents differ that a repair does not mend and no policy lets pass.
         """
         index = self._find(entry)
-        if index is None or not index.verifies:
+        if index is None or not index.verifies or not entry.destination.sink.capabilities.keeps_state:
             return True
         verifier = self._verifier(index, entry)
         try:
