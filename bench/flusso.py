@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,8 @@ _ROLES = (
     ("JVM", "org.apache.spark"),
 )
 _DRIVER = "driver Python"
+AT = "at"
+"""Among the fields of a log line: when it was written."""
 ROLES = (_DRIVER, *(role for role, _ in _ROLES))
 
 
@@ -37,12 +40,17 @@ class Pipeline:
         return self.log_file.read_text(errors="replace")
 
     def fields(self, phrase: str) -> list[dict[str, str]]:
-        """Give the fields of each log line with this phrase."""
+        """Give the fields of each log line with this phrase, and its time."""
         return [
-            dict(re.findall(r"(\w+)=(\S+)", line))
+            dict(re.findall(r"(\w+)=(\S+)", line)) | {AT: line.partition(" ")[0]}
             for line in self.log().splitlines()
             if f"Z {phrase} " in line
         ]
+
+    def seconds_between(self, first: str, last: str) -> float:
+        """Give the time from the first line with one phrase to the last with another."""
+        began, ended = self.fields(first)[0][AT], self.fields(last)[-1][AT]
+        return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
 
     def wait_for(self, phrase: str, timeout_s: float = _PATIENCE_S) -> dict[str, str]:
         """Wait for a line with this phrase and give the fields of the last one."""

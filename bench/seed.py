@@ -3,8 +3,8 @@
 The plain load reads the documents beforehand, cuts them into bodies of a megabyte and sends these over one
 to four connections, each in a thread of its own, into an index with the same mapping and settings. The best
 of these and the seed then take turns, because the machine itself is faster in one minute than in another.
-Both sides end with the refresh that makes all searchable. Of flusso's time only the seed itself counts, from
-its own log. It begins when the stream runs: what comes before is told, not counted.
+Both sides end with the refresh that makes all searchable, and flusso's with its readers moved. Of its time only
+the seed itself counts, from its own log. It begins when the stream runs: what comes before is told, not counted.
 
 On a small machine all share the cores, and whatever reading and building take, the search server lacks. So
 both are also measured with the server on cores of its own, as it is where it has a machine of its own.
@@ -220,7 +220,7 @@ def _seed(stage: Stage, master: str | None) -> _Rates:
     stage.search.delete(f"{prefix}*")
     with stage.connect() as conn:
         drop_slot(conn, prefix)
-    count, seconds = int(done["documents"]), float(done["seconds"])
+    count, seconds = int(done["documents"]), pipeline.seconds_between("seed started", "readers moved")
     first = pipeline.fields("seed advanced")[0]
     cold = int(first["documents"])
     warm = (count - cold) / (seconds - cold / float(first["docs_per_s"]))

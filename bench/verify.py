@@ -26,7 +26,8 @@ def measure(stage: Stage) -> Iterator[Row]:
     finally:
         seeding.stop()
     seeded = seeding.fields("seed finished")[-1]
-    seed_rate = int(seeded["documents"]) / float(seeded["seconds"])
+    seed_s = seeding.seconds_between("seed started", "readers moved")
+    seed_rate = int(seeded["documents"]) / seed_s
     whole, whole_s = _verify(stage, *names)
     _, sample_s = _verify(stage, *names, "--sample", "1000")
     stage.search.delete(f"{_PREFIX}*")
@@ -36,7 +37,7 @@ def measure(stage: Stage) -> Iterator[Row]:
     yield Row(
         f"verify of {whole['rows']:,} documents ÷ seed of the same",
         f"{rate / seed_rate:.2f} ({thousands(rate)} documents/s)",
-        detail=f"{whole['seconds']:.1f} s, both ways, beside {float(seeded['seconds']):.1f} s of the seed; "
+        detail=f"{whole['seconds']:.1f} s, both ways, beside {seed_s:.1f} s of the seed; "
         f"the process took {whole_s:.0f} s in all, with a sample of 1,000 rows {sample_s:.0f} s",
     )
 

@@ -108,7 +108,7 @@ def _seed(stage: Stage, turns: int) -> _Run:
             if time.monotonic() - looked_s >= _LOOK_S:
                 looked_s = time.monotonic()
                 used.append(_cpu(stage, pipeline))
-            return bool(pipeline.fields("seed finished"))
+            return bool(pipeline.fields("readers moved"))
 
         pipeline.wait_until(look, "the seed")
         pipeline.wait_until(lambda: pipeline.process.poll() is not None, "the end")
@@ -118,8 +118,9 @@ def _seed(stage: Stage, turns: int) -> _Run:
     stage.search.delete(f"{prefix}*")
     with stage.connect() as conn:
         drop_slot(conn, prefix)
+    seconds = pipeline.seconds_between("seed started", "readers moved")
     cpu = {who: max(each[who] for each in used) - used[0][who] for who in used[0]}
-    return _Run(float(done["seconds"]), int(done["documents"]), cpu)
+    return _Run(seconds, int(done["documents"]), cpu)
 
 
 def _cpu(stage: Stage, pipeline: Pipeline) -> dict[str, float]:

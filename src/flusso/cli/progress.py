@@ -28,8 +28,8 @@ def show_progress() -> Iterator[Listener]:
 
 def print_line(event: Event) -> None:
     """Print an event as a log line with its time."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    print(f"{now} {describe(event)}", file=sys.stderr, flush=True)
+    now = datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
+    print(f"{now}Z {describe(event)}", file=sys.stderr, flush=True)
 
 
 @contextmanager

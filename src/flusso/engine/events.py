@@ -78,7 +78,7 @@ class SeedAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class SeedFinished:
-    """All is written; readers see the index."""
+    """All is written; readers come to see it between two batches."""
 
     index: str
     sinks: tuple[str, ...]
