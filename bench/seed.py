@@ -3,8 +3,9 @@
 The plain load reads the documents beforehand, cuts them into bodies of a megabyte and sends these over one
 to four connections, each in a thread of its own, into an index with the same mapping and settings. The best
 of these and the seed then take turns, because the machine itself is faster in one minute than in another.
-Both sides end with the refresh that makes all searchable, and flusso's with its readers moved. Of its time only
-the seed itself counts, from its own log. It begins when the stream runs: what comes before is told, not counted.
+Both sides end with the refresh that makes all searchable, and flusso's with its readers moved. Of its time
+only the seed itself counts, from its own log. It begins when the stream runs: what comes before is told, not
+counted.
 
 On a small machine all share the cores, and whatever reading and building take, the search server lacks. So
 both are also measured with the server on cores of its own, as it is where it has a machine of its own.

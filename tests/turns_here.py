@@ -53,7 +53,7 @@ class Seed:
             None,  # type: ignore[arg-type]
             prepared.quarantine, spec.batch.seed_range_mb, 1, self._emit, self._hear, room, spec.patience,
         )  # fmt: skip
-        self.seeder = Seeder(turns, replace(prepared.work, lanes=1), prepared.ledger)
+        self.seeder = Seeder(turns, replace(prepared.work, lanes=1), prepared.ledger, ahead=0)
 
     def _emit(self) -> Any:
         with self._lock:

@@ -101,16 +101,16 @@ def test_a_table_that_is_whole_may_get_another_file() -> None:
 
 
 def test_a_file_replaced_in_the_middle_begins_that_table_again() -> None:
-    filling = _filling(_extent(1, 3), _extent(2, 1))
+    filling = _filling(_extent(1, 3), _extent(2, 1), _extent(3, 4))
     first = filling.take(1)
     second = [BlockRange("users", 2, None, None, 1, 1)]
     assert [each.oid for each in first] == [1, 1, 1, 2]
-    filling.restart(1, [_extent(1, 2, filenode=9), _extent(2, 1)])
+    filling.restart(1, [_extent(1, 2, filenode=9), _extent(2, 1), _extent(3, 4)])
     _end(filling, first, 1)
     filling.under_way += 1
     _end(filling, second, 1)  # what was read of the old file no longer counts
     assert not filling.is_whole
-    assert _run(filling) == [(2, 0, None), (1, 0, 1), (1, 1, None)]
+    assert _run(filling)[:3] == [(2, 0, None), (1, 0, 1), (1, 1, None)]
 
 
 def test_a_file_replaced_is_told_by_several_turns_and_counts_once() -> None:
@@ -134,10 +134,30 @@ def test_without_any_table_there_is_nothing_to_write() -> None:
     assert not filling.has_ranges
 
 
-def test_most_of_an_index_is_refreshed_once_and_not_when_all_is_there() -> None:
-    filling = _filling(_extent(1, 10))
+def test_a_turn_leaves_as_much_as_it_takes_so_that_the_last_one_is_small() -> None:
+    filling = _filling(_extent(1, 16))
+    sizes = []
+    while filling.has_ranges:
+        turn = filling.take(1)
+        sizes.append(len(turn))
+        _end(filling, turn, len(turn))
+    assert sizes == [4, 6, 3, 1, 1, 1]
+
+
+def test_what_is_written_is_refreshed_along_the_way_and_not_when_all_is_there() -> None:
+    filling = _filling(_extent(1, 20))
     due = []
     while filling.has_ranges:
         _end(filling, filling.take(1), 1)
-        due.append(filling.take_refresh())
-    assert due == [done == 7 for done in range(1, 11)]
+        if filling.take_refresh():
+            due.append(filling.seeding.done)
+    assert due == [10, 15, 18]
+
+
+def test_shares_that_one_turn_passes_together_are_one_refresh() -> None:
+    filling = _filling(_extent(1, 20))
+    turn = [*filling.take(1), *filling.take(1), *filling.take(1), *filling.take(1), *filling.take(1)]
+    filling.under_way = 1
+    _end(filling, turn, 16)
+    assert filling.take_refresh()
+    assert not filling.take_refresh()

@@ -32,7 +32,7 @@ _CHUNK_BYTES = 400_000
 _MAX_TID = "(4294967295,65535)"
 _HEADER_BYTES = 19
 """What the first message begins with: a signature, flags, no extension."""
-_COUNT, _LENGTH = struct.Struct("!h"), struct.Struct("!i")
+_COUNT_BYTES, _LENGTH = 2, struct.Struct("!i")
 # Whoever moves the rows of a table waits for this lock, and then its file is another one.
 _LOCK = "lock table only {table} in access share mode"
 _FILE = "select coalesce(pg_relation_filenode(%s::regclass), 0)::bigint"
@@ -138,7 +138,7 @@ def _chunks(
 ) -> Iterator[list[Built]]:
     """Take what has arrived, row by row, and wait only when nothing has: psycopg's own loop waits for each
     row, which costs more than all else here."""
-    take, fields_of = conn.pgconn.get_copy_data, _fields
+    take, built_of = conn.pgconn.get_copy_data, _built
     chunk: list[Built] = []
     size, at = 0, _HEADER_BYTES
     while True:
@@ -146,9 +146,8 @@ def _chunks(
         row = bytes(message if length else copy.read())
         if not row:
             break
-        if fields := fields_of(row, at):
-            key = tuple([field.decode() for field in fields[:key_columns]])
-            chunk.append(Built(id_text(key), *fields[key_columns:]))
+        if len(row) > at + _COUNT_BYTES:  # the last message is a count alone
+            chunk.append(built_of(row, at, key_columns))
         size, at = size + len(row), 0
         if chunk and size >= chunk_bytes:
             yield chunk
@@ -159,17 +158,21 @@ def _chunks(
         yield chunk
 
 
-def _fields(row: bytes, at: int) -> list[bytes]:
-    """Take a row apart: the number of fields, then of each its length and its bytes; none after the last."""
-    (count,) = _COUNT.unpack_from(row, at)
-    at += 2
-    fields = []
-    for _ in range(count):
-        (length,) = _LENGTH.unpack_from(row, at)
-        start = at + 4
-        at = start + length
-        fields.append(row[start:at])
-    return fields
+def _built(row: bytes, at: int, key_columns: int) -> Built:
+    """Take a row apart: the number of fields, then of each its length and its bytes.
+
+    The key's come first, then the document, then its tokens if there are any.
+    """
+    at += _COUNT_BYTES
+    key = []
+    for _ in range(key_columns):
+        start = at + _LENGTH.size
+        at = start + _LENGTH.unpack_from(row, at)[0]
+        key.append(row[start:at].decode())
+    start = at + _LENGTH.size
+    end = start + _LENGTH.unpack_from(row, at)[0]
+    tokens = row[end + _LENGTH.size :] if end < len(row) else None
+    return Built(id_text(tuple(key)), row[start:end], tokens)
 
 
 def _finish(conn: Connection) -> None:

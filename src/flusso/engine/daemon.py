@@ -18,6 +18,9 @@ from pyspark.daemon import manager
 TASK_WORKER = "pyspark.worker"
 """The kind of worker that runs tasks. Spark has daemons for other kinds too, each forked from only once."""
 PRELOADED = (TASK_WORKER, "flusso.engine.tasks")
+_COLLECT_AFTER = 50_000
+"""New objects before the collector looks for cycles among them. A chunk of documents is thousands, none in
+one; by default each was looked through again and again, for a tenth of a worker's time."""
 # A thread does not survive a fork, and these two libraries start some when Arrow is imported.
 WITHOUT_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
@@ -29,6 +32,7 @@ def preload() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from flusso.seeding import OPEN, LeafSeed, Seeding, summed_up
 _FIRST_SHARE, _LARGEST_SHARE = 4, 128
 """Ranges that a turn is given: more while it manages them within its time, so that few wait behind a slow
 one."""
-_REFRESH_AT = 0.7
-"""The share of an index after which most of it is refreshed, beside the last turns: a search server does that
-on one core, and the one refresh at the end would leave the others idle."""
+_REFRESH_AT = (0.5, 0.75, 0.9)
+"""The shares of an index after which what is written is refreshed, beside the turns that follow: a search
+server does that on one core, and one refresh of much at the end would leave the others idle."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,8 @@ class Filling:
     _leaves: dict[int, LeafSeed] = field(default_factory=dict)
     _waiting: deque[BlockRange] = field(default_factory=deque)
     _share: int = _FIRST_SHARE
-    _is_refreshed: bool = False
+    _refreshes: int = 0
+    """How many of the shares at which to refresh are past."""
 
     def begin(self, extents: Iterable[Extent]) -> None:
         """Go on where it was left, with the tables as they are now."""
@@ -55,9 +56,10 @@ class Filling:
         self._sum_up()
 
     def take(self, threads: int) -> list[BlockRange]:
-        """Take ranges for a turn: few enough that the last ones keep all threads busy."""
+        """Take ranges for a turn: few enough that the last ones keep all threads busy, and that little is
+        left to refresh after the last."""
         rest = len(self._waiting)
-        share = min(self._share, rest if threads == 1 else max(1, rest // (2 * threads)))
+        share = min(self._share, max(1, rest // (2 * threads)))
         self.under_way += 1
         return [self._waiting.popleft() for _ in range(min(rest, share))]
 
@@ -105,10 +107,10 @@ class Filling:
         return all(leaf.is_whole for leaf in self._leaves.values())
 
     def take_refresh(self) -> bool:
-        """Say once that most is there and something is left."""
-        is_most = self.seeding.done >= _REFRESH_AT * self.seeding.blocks
-        is_due = is_most and not self._is_refreshed and not self.is_whole
-        self._is_refreshed |= is_due
+        """Say that much more is there than was refreshed, and something is left."""
+        past = sum(self.seeding.share >= share for share in _REFRESH_AT)
+        is_due = past > self._refreshes and not self.is_whole
+        self._refreshes = past
         return is_due
 
     def _is_current(self, block_range: BlockRange) -> bool:

@@ -31,7 +31,7 @@ from flusso.errors import FlussoError
 
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
-_FIRST_TURN_S, _TURN_S = 0.25, 3.0
+_FIRST_TURN_S, _TURN_S = 1.0, 3.0
 _LOOK_S = 0.1
 
 
@@ -64,6 +64,8 @@ class Seeder:
     turns: Turns
     spec: WorkSpec
     ledger: Ledger
+    ahead: int = 1
+    """Threads beyond the turns at a time: while one remembers what its turn did, the next turn runs."""
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
     _jobs: list[_Job] = field(default_factory=list)
@@ -81,7 +83,7 @@ class Seeder:
             self._jobs += jobs
             self._known |= {entry.destination for entry in new}
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        for number in range(len(self._threads), self.turns.parallelism):
+        for number in range(len(self._threads), self.turns.parallelism + self.ahead):
             self._threads.append(self.turns.start(self._work, f"flusso-seed-{number}"))
 
     def is_running(self) -> bool:
@@ -216,5 +218,7 @@ class Seeder:
 
 
 def _may_go_on(filling: Filling) -> bool:
-    """Whether there is a turn to take; without any table the only one is of nothing, and ends it."""
-    return filling.has_ranges or (filling.is_whole and not filling.under_way)
+    """Whether there is a turn to take; with nothing left from the start the only one is of nothing, and ends
+    it."""
+    is_untouched = not (filling.turns or filling.under_way)
+    return filling.has_ranges or (filling.is_whole and is_untouched)
