@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from faulty import FaultySpec
 from fix_postgres import Database
 from flusso.debt import Debt, Scope
 from flusso.engine import debts
-from flusso.engine.events import DebtAdvanced, Event
+from flusso.engine.events import DebtAdvanced, DebtPaid, Event
 from flusso.engine.session import Session
 from flusso.engine.spec import PipelineSpec
 from market import create_market
@@ -29,8 +30,12 @@ from pipelines import (
 )
 from sizes import IS_FULL, SIZES
 from waiting import wait_until
+from workers import peak_bytes, python_workers
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+
+_WORKER_BYTES = 500_000_000
 
 
 @pytest.fixture
@@ -89,7 +94,11 @@ def test_a_debt_is_paid_from_where_it_was_left_while_changes_go_on(
 
 @pytest.mark.sized
 def test_a_row_that_very_many_documents_show_is_owed_and_paid_though_its_payer_is_killed(
-    database18: Database, spec: PipelineSpec, spark_session: Session, tmp_path: Path
+    database18: Database,
+    spec: PipelineSpec,
+    spark_session: Session,
+    tmp_path: Path,
+    figure: Callable[[str, str], None],
 ) -> None:
     create_market(database18, users=SIZES.fan_out_users)
     database18.execute(
@@ -112,6 +121,14 @@ def test_a_row_that_very_many_documents_show_is_owed_and_paid_though_its_payer_i
         database18.execute("update users set name = 'meanwhile' where id = 7")
         run.wait(lambda: b"meanwhile" in body_of(spec, "7"), what="a change beside the debt")
         run.wait_exact(database18)
+        peak = max(peak_bytes(worker) for worker in python_workers(spark_session))
+    paid = run.of(DebtPaid)
+    figure(
+        f"one row that {len(wide(database18)):,} documents show by two paths, its payer killed once",
+        f"paid in {' + '.join(f'{event.seconds:.0f}' for event in paid)} s, "
+        f"{sum(event.documents for event in paid):,} documents, Python worker {peak / 1e6:.0f} MB at most",
+    )
+    assert peak < _WORKER_BYTES
     assert set(written.read_text().split()) == wide(database18) | {"7"}
     assert b"wider" in body_of(spec, str(SIZES.fan_out_users - 1))
     if not IS_FULL:  # so many documents are more than a test can hold
