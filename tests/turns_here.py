@@ -40,7 +40,15 @@ class TurnsHere(Turns):
 class Seed:
     """A seed in this process, by one thread: what a process keeps open is for one task at a time."""
 
-    def __init__(self, spec: PipelineSpec, tell: Callable[[Event], None] | None = None) -> None:
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        tell: Callable[[Event], None] | None = None,
+        *,
+        turns: type[Turns] = TurnsHere,
+        slots: int = 1,
+        ahead: int = 0,
+    ) -> None:
         self.events: list[Event] = []
         self._tell = tell
         prepared = prepare(spec, self._hear, threading.Event())
@@ -48,12 +56,12 @@ class Seed:
         self.prepared: Prepared = prepared
         self._clock = connect(spec.dsn)
         self._lock = threading.Lock()
-        room = Room(1)
-        turns = TurnsHere(
+        room = Room(slots)
+        here = turns(
             None,  # type: ignore[arg-type]
             prepared.quarantine, spec.batch.seed_range_mb, 1, self._emit, self._hear, room, spec.patience,
         )  # fmt: skip
-        self.seeder = Seeder(turns, replace(prepared.work, lanes=1), prepared.ledger, ahead=0)
+        self.seeder = Seeder(here, replace(prepared.work, lanes=1), prepared.ledger, ahead=ahead)
 
     def _emit(self) -> Any:
         with self._lock:

@@ -138,6 +138,8 @@ class WriteReport:
 
     index: str
     version: int = 0
+    documents: int = 0
+    """How many were built, each counted once, whatever the number of sinks."""
     written: int = 0
     removed: int = 0
     superseded: int = 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import psycopg
 import pytest
@@ -11,12 +14,16 @@ import pytest
 from faulty import FaultySpec
 from fix_postgres import Database
 from flusso.engine import filling
-from flusso.engine.events import Event, Retrying, SeedAdvanced, SeedStarted
+from flusso.engine.events import Event, Retrying, SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
+from flusso.engine.tasks import Batches
 from flusso.schema.parse import parse_schema
+from flusso.sinks.sqlite import SqliteSpec
+from flusso.sinks.stdout import StdoutSpec
 from market import create_market, market_schema
 from pipelines import assert_exact, market_spec, sqlite_sink
-from turns_here import Seed
+from turns_here import Seed, TurnsHere
+from waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -261,3 +268,85 @@ def test_limits_that_are_set_for_the_role_do_not_end_a_seed(database: Database, 
     assert seed.is_finished
     assert not seed.of(Retrying)
     assert len(_writes(tmp_path)) == USERS
+
+
+def test_a_sink_that_lost_what_it_remembered_is_filled_into_a_generation_of_its_own(
+    database: Database, tmp_path: Path
+) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    Seed(spec).run()
+    with contextlib.closing(sqlite3.connect(tmp_path / "index.db")) as file, file:
+        file.execute("delete from states")
+    database.execute("select pg_drop_replication_slot(%s)", spec.slot)
+    database.execute("delete from users where id = 1")
+    Seed(spec).run()
+    assert_exact(database, spec)
+
+
+@pytest.mark.parametrize("kinds", [("sqlite", "sqlite"), ("stdout",)], ids=" and ".join)
+def test_each_document_counts_once_whatever_the_number_and_kind_of_sinks(
+    database: Database, tmp_path: Path, kinds: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    create_market(database, users=USERS)
+    sinks = tuple(
+        SqliteSpec(f"{kind}{at}", str(tmp_path / f"{at}.db")) if kind == "sqlite" else StdoutSpec("out")
+        for at, kind in enumerate(kinds)
+    )
+    spec = market_spec(database, sinks[0], indexes=(IndexSpec("users", market_schema(), sinks),))
+    seed = Seed(spec)
+    seed.run()
+    assert seed.of(SeedAdvanced)[-1].seeding.documents == USERS
+    assert [event.documents for event in seed.of(SeedFinished)] == [USERS]
+    assert len(capfd.readouterr().out.splitlines()) == USERS * kinds.count("stdout")
+
+
+class Watched(TurnsHere):
+    """Notes how many turns run at a time, and does something in each."""
+
+    running: ClassVar[list[int]] = []
+    most: ClassVar[int] = 0
+    do: ClassVar[Callable[[], object]] = lambda: None
+
+    def run(self, task: Callable[[Batches], Batches], count: int) -> list[object]:
+        Watched.running.append(1)
+        Watched.most = max(Watched.most, sum(Watched.running))
+        try:
+            Watched.do()
+            return super().run(task, count)
+        finally:
+            Watched.running.append(-1)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
+    monkeypatch.setattr(Watched, "running", [])
+    monkeypatch.setattr(Watched, "most", 0)
+    monkeypatch.setattr(Watched, "do", lambda: None)
+    return Watched
+
+
+def test_no_more_turns_run_at_a_time_than_asked_for_though_there_are_slots(
+    database: Database, tmp_path: Path, watched: type[Watched]
+) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    Seed(spec, turns=watched, slots=4, ahead=3).run()
+    assert len(watched.running) > 6
+    assert watched.most == 1
+    assert_exact(database, spec)
+
+
+def test_a_turn_that_waits_for_its_slot_does_not_begin_once_the_seed_is_stopped(
+    database: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_market(database, users=USERS)
+    seed = Seed(_spec(database, tmp_path), turns=watched, ahead=1)
+
+    def stop() -> None:
+        wait_until(lambda: seed.seeder._jobs[0].filling.under_way == 2, what="another turn to wait")
+        seed.stop()
+
+    monkeypatch.setattr(watched, "do", stop)
+    seed.run()
+    assert sum(step for step in watched.running if step > 0) == 1

@@ -32,6 +32,10 @@ def test_the_first_generation_begins_where_nothing_is_remembered() -> None:
     assert not fate.written[0].serves
 
 
+def test_where_nothing_is_remembered_a_generation_is_numbered_above_what_the_sink_holds() -> None:
+    assert shown(decide([], FRESH, standing(), reseeds=False, above=7)) == ([8], [])
+
+
 def test_a_changed_schema_is_filled_beside_the_old_one_and_both_are_written() -> None:
     fate = decide([OLD_SCHEMA], FRESH, standing(), reseeds=False)
     assert shown(fate) == ([3, 4], [])

@@ -76,7 +76,7 @@ class Filling:
         self.under_way -= 1
         self.seeding = replace(
             self.seeding,
-            documents=self.seeding.documents + totals.written + totals.superseded,
+            documents=self.seeding.documents + totals.documents,
             bytes=self.seeding.bytes + totals.bytes,
             seconds=seconds,
         )

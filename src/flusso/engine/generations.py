@@ -69,12 +69,14 @@ def decide(
     anew: FlussoError | None = None,
     unfit: Mapping[int, str] | None = None,
     gone: Collection[int] = (),
+    above: int = 0,
 ) -> Fate:
     """Decide which generations go on and whether a new one begins; raise when neither may be.
 
     `states` is what the sink remembers, `fresh` what is declared. `anew` breaks every generation, for that
     reason; `is_asked` wants a new one whatever the others are; `unfit` says of old ones why their documents
-    cannot be built any more, and those that are `gone` were deleted by someone else.
+    cannot be built any more, and those that are `gone` were deleted by someone else. A new one is numbered
+    `above` what the sink holds without remembering it.
     """
     roles = Roles.of([state for state in states if state.generation not in gone])
     dropped = [state for state in states if state.generation in gone] + list(roles.leftovers)
@@ -92,7 +94,7 @@ def decide(
     for state in roles.kept:
         is_lost = anew or find_break(state, now) or (unfit or {}).get(state.generation)
         dropped.append(state) if is_lost else written.append(continued(state, now))
-    number = 1 + max((state.generation for state in states), default=0)
+    number = 1 + max([above, *(state.generation for state in states)])
     fresh = replace(fresh, generation=number)
     next_ = _next(roles, fresh, now, anew, is_current=frozen is None and not is_asked)
     if next_ is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flusso.debt import Owed
-from flusso.document import Refusal, Write, WriteReport
+from flusso.document import Write, WriteReport, WriteResult
 from flusso.engine import work
 from flusso.engine.continuity import check_clock
 from flusso.engine.policy import first_failure
@@ -24,6 +24,8 @@ from flusso.lsn import Version
 class Totals:
     """Reports added up."""
 
+    documents: int = 0
+    """How many were built; each sink that took one has it among the written or superseded."""
     written: int = 0
     removed: int = 0
     superseded: int = 0
@@ -47,14 +49,17 @@ def settle_reports(
     if failure is not None:
         raise failure
     refusals = [refusal for report in reports for refusal in report.refusals]
-    refusals += _write_deferred(reports, spec)
+    deferred = _write_deferred(reports, spec)
+    refusals += [refusal for result in deferred for refusal in result.refusals]
     quarantine.settle(refusals, (each for found in spec.destinations.values() for each in found))
     newest = max((report.newest_conflict for report in reports), default=0)
     if newest and newest > max(report.version for report in reports):
         check_clock(newest, emit())
+    results: list[WriteReport | WriteResult] = [*reports, *deferred]
     return Totals(
-        written=sum(report.written for report in reports),
-        removed=sum(report.removed for report in reports),
+        documents=sum(report.documents for report in reports),
+        written=sum(result.written for result in results),
+        removed=sum(result.removed for result in results),
         superseded=sum(report.superseded for report in reports),
         refused=len(refusals),
         bytes=sum(report.bytes for report in reports),
@@ -64,9 +69,9 @@ def settle_reports(
     )
 
 
-def _write_deferred(reports: Sequence[WriteReport], spec: WorkSpec) -> list[Refusal]:
+def _write_deferred(reports: Sequence[WriteReport], spec: WorkSpec) -> list[WriteResult]:
     """Write what executors handed back for sinks that live beside the driver."""
-    refusals: list[Refusal] = []
+    results: list[WriteResult] = []
     for report in reports:
         by_sink: dict[str, list[Write]] = defaultdict(list)
         for sink, write in report.deferred:
@@ -74,6 +79,5 @@ def _write_deferred(reports: Sequence[WriteReport], spec: WorkSpec) -> list[Refu
         for destination in spec.destinations.get(report.index, ()):
             writes = by_sink.get(destination.sink.name)
             if writes:
-                result = work.sink(destination.sink).write(destination.target, writes, refresh=True)
-                refusals += result.refusals
-    return refusals
+                results.append(work.sink(destination.sink).write(destination.target, writes, refresh=True))
+    return results

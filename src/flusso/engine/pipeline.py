@@ -53,6 +53,8 @@ def run_pipeline(
     try:
         while prepared is not None:
             session = session or open_session(spec.spark)
+            if stop.is_set():  # while Spark started
+                return
             try:
                 Pipeline(spec, _within_limits(spec, prepared, session), session, tell, stop).run()
                 return

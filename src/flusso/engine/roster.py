@@ -227,6 +227,7 @@ class _Scribe:
             anew=self.anew,
             unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans)),
             gone=_find_gone(sink, known),
+            above=0 if known else _highest_held(sink, fresh.index),
         )
 
     def _tell_lost(self, index: IndexSpec, sink: SinkSpec, fate: Fate) -> None:
@@ -255,6 +256,14 @@ def _find_gone(sink: SinkSpec, states: Iterable[IndexState]) -> frozenset[int]:
     """Say which generations someone has deleted."""
     written = [state for state in states if not is_unwritten(state)]
     return frozenset(each.generation for each in written if not work.sink(sink).exists(each.target))
+
+
+def _highest_held(sink: SinkSpec, index: str) -> int:
+    """Give the number of the newest generation in a sink that has lost what it remembered: whatever is in it,
+    nobody knows what became of it since."""
+    if not sink.capabilities.keeps_state:
+        return 0
+    return max((held.generation for held in work.sink(sink).held() if held.index == index), default=0)
 
 
 def _find_unfit(

@@ -72,6 +72,10 @@ class Seeder:
     _known: set[Destination] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _threads: list[threading.Thread] = field(default_factory=list)
+    _at_a_time: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._at_a_time = threading.Semaphore(self.turns.parallelism)
 
     def start(self) -> None:
         """Begin what is new in the ledger; returns at once, and may be called again and again."""
@@ -157,7 +161,9 @@ class Seeder:
 
     def _attempt(self, job: _Job, turn: Sequence[BlockRange]) -> tuple[TurnReport, Totals]:
         turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, job.filling.turns))
-        with self.turns.slots(1):
+        with self._at_a_time, self.turns.slots(1):
+            if self._is_closed.is_set():  # while it waited for its slot
+                return TurnReport(0, ()), Totals()
             began_s = time.monotonic()
             report: TurnReport
             [report] = self.turns.run(tasks.write_ranges(job.spec, [turn], turn_s), 1)

@@ -158,9 +158,9 @@ class ChangeReader(DataSourceStreamReader):
                 return []
             pieces = self._open().pieces(begin.position, until.position)
             payloads = [piece.payload for piece in pieces if piece.count]
-            if until.changes - begin.changes <= self._spec.small_changes:
-                return [ChangePartition(tuple(payloads))]
-            return [ChangePartition(pack) for pack in spread(payloads, self._spec.parallelism)]
+            is_small = until.changes - begin.changes <= self._spec.small_changes
+            tasks = 1 if is_small else self._spec.parallelism
+            return [ChangePartition(pack) for pack in spread(payloads, tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Unpack on an executor."""

@@ -114,8 +114,11 @@ class Writer:
 
     def _count(self, index: str, writes: Sequence[Write]) -> None:
         report = self._reports.get(index) or WriteReport(index, version=self.version)
-        size = sum(len(write.body) + len(write.tokens or b"") for write in writes if write.body is not None)
-        self._reports[index] = replace(report, bytes=report.bytes + size)
+        sizes = [len(write.body) + len(write.tokens or b"") for write in writes if write.body is not None]
+        size = sum(sizes)
+        self._reports[index] = replace(
+            report, documents=report.documents + len(sizes), bytes=report.bytes + size
+        )
         self.bytes += size
 
     def _defer(self, index: str, writes: Sequence[Write]) -> None:
