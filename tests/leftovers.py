@@ -40,16 +40,6 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-def scratch_folders() -> set[Path]:
-    """Name the scratch folders in memory that no process uses."""
-    used = set()
-    for process in psutil.process_iter():
-        try:
-            used.add(process.environ().get("JAVA_HOME", ""))
-        except psutil.Error:
-            continue
-    return {
-        folder
-        for folder in _MEMORY.glob("flusso-*")
-        if not any(home.startswith(str(folder)) for home in used)
-    }
+def scratch_folders(pid: int) -> list[Path]:
+    """Name the scratch folders in memory that a process has made."""
+    return list(_MEMORY.glob(f"flusso-scratch-{pid}-*"))

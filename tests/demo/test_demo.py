@@ -30,7 +30,6 @@ class Demo:
     process: subprocess.Popen[bytes]
     home: Path
     output: Path
-    scratch_before: set[Path]
 
     def text(self) -> str:
         return self.output.read_text()
@@ -52,16 +51,13 @@ class Demo:
     def assert_nothing_is_left(self) -> None:
         assert processes_of(self.home) == []
         assert list(self.home.iterdir()) == []
-        wait_until(
-            lambda: not scratch_folders() - self.scratch_before, what="no scratch folder", timeout_s=10
-        )
+        wait_until(lambda: not scratch_folders(self.process.pid), what="no scratch folder", timeout_s=10)
 
 
 @contextmanager
 def started_demo(*arguments: str) -> Iterator[Demo]:
     with own_temporary_folder() as folder, own_temporary_folder() as home:
         output = folder / "output"
-        before = scratch_folders()
         with output.open("wb") as sink:
             process = subprocess.Popen(
                 [*FLUSSO, "demo", *arguments],
@@ -72,7 +68,7 @@ def started_demo(*arguments: str) -> Iterator[Demo]:
                 env=os.environ | {"TMPDIR": str(home), "PYTHONUNBUFFERED": "1"},
             )
         try:
-            yield Demo(process, home, output, before)
+            yield Demo(process, home, output)
         finally:
             if process.poll() is None:
                 process.terminate()

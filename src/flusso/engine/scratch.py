@@ -25,7 +25,7 @@ def make_scratch() -> Path:
     parent = _MEMORY if is_usable else Path(tempfile.gettempdir())
     for other in parent.glob(f"{_PREFIX}*"):
         _remove_if_dead(other)
-    scratch = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+    scratch = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     # Locked before it has its name, so that nobody ever finds it free.
     file = (scratch / "lock.new").open("wb")
     fcntl.flock(file, fcntl.LOCK_EX)
