@@ -48,12 +48,17 @@ class Run:
     """A pipeline that follows in the background while the block runs; it is stopped in order at the end."""
 
     def __init__(
-        self, spec: PipelineSpec, session: Session, tell: Callable[[Event], None] | None = None
+        self,
+        spec: PipelineSpec,
+        session: Session,
+        tell: Callable[[Event], None] | None = None,
+        *,
+        stop: threading.Event | None = None,
     ) -> None:
         self.spec = spec
         self.events: list[Event] = []
         self.error: BaseException | None = None
-        self.stop = threading.Event()
+        self.stop = stop or threading.Event()
         self._session = session
         self._tell = tell
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -52,6 +52,39 @@ def test_a_position_is_confirmed_only_after_its_documents_are_written(
         assert b"held back" in stored_bodies(spec)["1"]
 
 
+class NoticedEvent(threading.Event):
+    """Knows whether whoever looks has seen it set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_noticed = threading.Event()
+
+    def is_set(self) -> bool:
+        if super().is_set():
+            self.is_noticed.set()
+        return super().is_set()
+
+
+def test_a_stop_waits_for_the_batch_in_hand_and_confirms_it(
+    database18: Database, spark_session: Session, tmp_path: Path
+) -> None:
+    create_market(database18, users=20)
+    spec = market_spec(database18, FaultySpec(sqlite_sink(tmp_path), str(tmp_path)))
+    stop = NoticedEvent()
+    with Run(spec, spark_session, stop=stop) as run:
+        run.wait_seeded()
+        run.wait_confirmed(database18)
+        (tmp_path / "hold").touch()
+        database18.execute("update users set name = 'last words' where id = 1")
+        after = current_lsn(database18)
+        run.wait((tmp_path / "held").exists, what="the batch to be in hand")
+        stop.set()
+        assert stop.is_noticed.wait(SIZES.patience_s)
+        (tmp_path / "hold").unlink()
+    assert b"last words" in stored_bodies(spec)["1"]
+    assert confirmed_lsn(database18, spec.slot) >= after
+
+
 def test_a_transaction_in_many_batches_is_never_confirmed_in_part(
     database18: Database, spark_session: Session, tmp_path: Path
 ) -> None:

@@ -62,6 +62,19 @@ def test_a_signal_to_the_group_ends_in_order_with_code_0(running: Running, numbe
     assert_exact(running.deployment.database, spec)
 
 
+def test_a_signal_while_spark_starts_ends_in_order_before_anything_is_followed(
+    deployment: Deployment,
+) -> None:
+    with deployment.start("run") as running:
+        running.find("org.apache.spark.deploy.SparkSubmit")
+        family = running.family()
+        os.kill(running.process.pid, signal.SIGTERM)
+        assert running.wait_end() == 0, running.log()
+        assert "following" not in running.log()
+    assert_gone(family)
+    assert deployment.is_slot_free()
+
+
 def test_a_signal_while_seeding_ends_in_order_and_the_next_start_seeds(
     database18: Database, tmp_path: Path, spark_session: Session
 ) -> None:
@@ -77,9 +90,13 @@ def test_a_signal_while_seeding_ends_in_order_and_the_next_start_seeds(
 def test_a_second_signal_exits_at_once_and_leaves_nothing(running: Running, spark_session: Session) -> None:
     family = running.family()
     running.deployment.database.execute("update users set name = 'whatever'")
-    os.kill(running.process.pid, signal.SIGINT)
-    os.kill(running.process.pid, signal.SIGINT)
-    running.wait_end(5)
+
+    def insist() -> bool:  # two signals at one moment may be delivered as one
+        running.process.send_signal(signal.SIGINT)
+        return running.process.poll() is not None
+
+    wait_until(insist, what="the end")
+    assert running.wait_end() == 130
     assert_gone(family)
     _assert_exact_after_restart(running.deployment, spark_session)
 
