@@ -1,8 +1,9 @@
-"""A look at the publication, the catalog and the sinks' requests now and then, while the stream runs.
+"""A look at the publication, the catalog, the sinks' requests and what they hold, while the stream runs.
 
 Since Postgres 18 a publication that is dropped, or a table that is taken out of it, ends no stream: the
 changes are simply not sent. And some DDL sends nothing over the WAL at all. So a thread of the driver
-compares the catalog with what the sinks remember.
+compares the catalog with what the sinks remember. A generation that someone has deleted is missed by the
+next write, which may be long in coming; readers miss it at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from flusso.engine.continuity import Published
 from flusso.engine.provision import Prepared
 from flusso.engine.roster import load_states
 from flusso.engine.spec import PipelineSpec
-from flusso.errors import FlussoError, IndexRequested, IndexTaken, PublicationError, SinkError, SourceError
+from flusso.errors import (
+    FlussoError,
+    GenerationGone,
+    IndexRequested,
+    IndexTaken,
+    PublicationError,
+    SinkError,
+    SourceError,
+)
 from flusso.postgres.connect import Connection
 
 _LOOK_END_S = 1.0
@@ -63,7 +72,7 @@ class Lookout:
     def _run(self) -> None:
         while not self._is_closed.wait(self.spec.look_s):
             self._beat()
-            self.failure = self.failure or self.look() or self._find_request()
+            self.failure = self.failure or self.look() or self._find_request() or self._find_gone()
 
     def _beat(self) -> None:
         """Show that the indexes are being written; who has taken them meanwhile ends this process."""
@@ -83,6 +92,19 @@ class Lookout:
                     request = states[sink.name].asked.get(index.name)
                     if request is not None:
                         return IndexRequested(f'{request} of index "{index.name}" was asked for')
+        return None
+
+    def _find_gone(self) -> GenerationGone | None:
+        """Say whether a generation was deleted by someone else; nothing when a sink does not answer."""
+        ledger = self.prepared.ledger
+        with contextlib.suppress(SinkError):
+            for entry in list(ledger.entries):
+                sink, target = entry.destination.sink, entry.destination.target
+                if not sink.capabilities.keeps_state or work.sink(sink).exists(target):
+                    continue
+                if entry in ledger.entries:  # else readers have moved on, and it was dropped in order
+                    what = f'generation {target.generation} of index "{target.index}"'
+                    return GenerationGone(f'{what} is no longer in sink "{sink.name}"')
         return None
 
     def _find_gap(self, conn: Connection) -> PublicationError | None:

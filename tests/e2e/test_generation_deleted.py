@@ -1,0 +1,34 @@
+"""Someone deletes what readers see: noticed while nothing is written, and filled anew beside the stream."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+
+import pytest
+
+from fix_postgres import Database
+from flusso.engine.events import ReadersMoved
+from flusso.engine.session import Session
+from flusso.sinks.search.opensearch import OpenSearchSpec
+from market import create_market
+from pipelines import Run, assert_exact, market_spec
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.opensearch]
+
+
+def test_an_index_deleted_from_a_search_server_is_missed_though_nothing_is_written(
+    database18: Database, spark_session: Session, search_sink: OpenSearchSpec
+) -> None:
+    create_market(database18, users=20)
+    spec = market_spec(database18, search_sink, look_s=0.3)
+    with Run(spec, spark_session) as run:
+        run.wait_seeded()
+        (url,) = search_sink.urls
+        with urllib.request.urlopen(f"{url}/_alias/{search_sink.prefix}users") as answer:
+            (name,) = json.load(answer)
+        urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="DELETE")).close()
+        run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="a new generation")
+        database18.execute("update users set name = 'afterwards' where id = 3")
+        run.wait_exact(database18)
+    assert_exact(database18, spec)
