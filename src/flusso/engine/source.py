@@ -80,7 +80,8 @@ class ChangeSource(DataSource):
 
 
 class ChangeReader(DataSourceStreamReader):
-    """Follows one slot. Spark calls it from one thread, in a fixed order; see design §4."""
+    """Follows one slot. Spark calls it from one thread: the offset of the next batch is asked for before the
+    last one is confirmed, and that comes with the next one."""
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec

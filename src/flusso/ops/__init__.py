@@ -1,1 +1,1 @@
-"""Watch: status, lag and logs."""
+"""Watch: events as lines of a log."""
