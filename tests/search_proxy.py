@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import http.client
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -53,6 +54,23 @@ class Given:
     sent_bytes: int | None = None
 
 
+class _Gate(ThreadingHTTPServer):
+    """Takes connections, over TLS if it has a certificate; cuts as many as it is told to as they begin."""
+
+    daemon_threads = True
+    context: ssl.SSLContext | None = None
+    cuts = 0
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        conn, address = self.socket.accept()
+        if self.cuts:
+            self.cuts -= 1
+            conn.recv(65_536)  # what is left unread would make a reset of the end
+            conn.close()
+            raise OSError("cut on purpose")
+        return (self.context.wrap_socket(conn, server_side=True) if self.context else conn), address
+
+
 Forward = Callable[[Asked], Given]
 Rule = Callable[[Asked, Forward], Given | None]
 
@@ -64,16 +82,18 @@ class SearchProxy:
         self.asked: list[Asked] = []
         self.rule: Rule = lambda asked, forward: forward(asked)
         self._server = urlsplit(server_url)
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._http.daemon_threads = True
+        self._http = _Gate(("127.0.0.1", 0), self._handler())
         self.port = self._http.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
         if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*certificate)
-            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
+            self._http.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._http.context.load_cert_chain(*certificate)
             self.url = f"https://localhost:{self.port}"
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
+
+    def cut_handshakes(self, count: int) -> None:
+        """End the next connections as soon as they begin, as a server that is being restarted."""
+        self._http.cuts = count
 
     def close(self) -> None:
         self._http.shutdown()

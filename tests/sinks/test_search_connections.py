@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import itertools
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.sinks.search import server as server_module
 from search_place import BOOK, SCHEMA, TARGET, Place
 from search_proxy import Asked, Forward, Given, SearchProxy, guarded, proxied_search
 from tls_server import create_authority
@@ -64,6 +66,26 @@ def test_a_certificate_of_another_host_is_not_trusted(place: Place, tmp_path: Pa
     with proxied_search(place.url, authority.sign(tmp_path, "search", "elsewhere.test")) as proxy:
         with pytest.raises(SinkRefused, match="no certificate that can be trusted"):
             place.written(place.spec(proxy.url, ca=str(authority.file)))
+
+
+def test_a_server_that_ends_in_the_middle_of_a_handshake_is_unavailable(place: Place, tmp_path: Path) -> None:
+    authority = create_authority(tmp_path, "authority")
+    with proxied_search(place.url, authority.sign(tmp_path, "search", "localhost")) as proxy:
+        proxy.cut_handshakes(1)
+        with pytest.raises(SinkUnavailable, match="is not reachable over TLS"):
+            place.written(place.spec(proxy.url, ca=str(authority.file)))
+
+
+def test_a_server_that_is_restarted_behind_tls_is_asked_again(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_FIRST_WAIT_S", 0.01)
+    authority = create_authority(tmp_path, "authority")
+    left = itertools.count(2, -1)
+    with proxied_search(place.url, authority.sign(tmp_path, "search", "localhost")) as proxy:
+        proxy.cut_handshakes(3)
+        proxy.rule = lambda asked, forward: None if next(left) > 0 else forward(asked)
+        assert place.written(place.spec(proxy.url, ca=str(authority.file), max_retries=6))
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import base64
 import ipaddress
+import ssl
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from flusso.errors import ConfigError
+from flusso.errors import ConfigError, SinkRefused, SinkUnavailable
 from flusso.schema.model import Json
 from flusso.sinks.base import Capabilities, Sink
 from flusso.sinks.search.generations import IndexSettings
@@ -132,6 +133,32 @@ def compresses(spec: SearchSpec) -> bool:
 def compressed(body: bytes) -> bytes:
     """Compress a request: the libraries would do it at a high level, at several times the CPU for little."""
     return zlib.compress(body, level=1, wbits=31)
+
+
+def tls_failure(sink: str, error: Exception) -> SinkRefused | SinkUnavailable:
+    """Say what a library's error over TLS means: only a certificate that cannot be trusted is final.
+
+    All else may be a server that is being restarted, or a proxy in front of one, and goes by itself.
+    """
+    causes = list(_causes(error))
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
+        return SinkRefused(
+            f'sink "{sink}" has no certificate that can be trusted', hint="set ca, or tls_verify = false"
+        )
+    # The reason is a word of the library, such as UNEXPECTED_EOF_WHILE_READING.
+    words = (cause.reason for cause in causes if isinstance(cause, ssl.SSLError))
+    why = next((word for word in words if isinstance(word, str)), "")
+    return SinkUnavailable(f'sink "{sink}" is not reachable over TLS{f" ({why})" if why else ""}')
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Go through an error and all that it came of, wherever a library keeps that."""
+    found = [error]
+    for each in found:  # grows meanwhile
+        yield each
+        for cause in (*each.args, each.__cause__, each.__context__):
+            if isinstance(cause, BaseException) and not any(cause is known for known in found):
+                found.append(cause)
 
 
 def _parsed(sink: str, url: str) -> tuple[str, str | None, str | None]:

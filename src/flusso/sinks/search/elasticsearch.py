@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from flusso.errors import ConfigError, SinkRefused, SinkUnavailable
-from flusso.sinks.search.connection import SearchSpec, base_headers, compressed, compresses
+from flusso.sinks.search.connection import SearchSpec, base_headers, compressed, compresses, tls_failure
 from flusso.sinks.search.server import Answer, Client
 
 _PRODUCT = "Elasticsearch"
@@ -74,10 +74,7 @@ class ElasticsearchClient:
                 retry_on_status=(),
             )
         except self._errors.TlsError as error:
-            raise SinkRefused(
-                f'sink "{self._sink}" has no certificate that can be trusted',
-                hint="set ca, or tls_verify = false",
-            ) from error
+            raise tls_failure(self._sink, error) from error
         except self._errors.ConnectionTimeout as error:
             raise SinkUnavailable(f'sink "{self._sink}" did not answer in time') from error
         except self._errors.TransportError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flusso.errors import ConfigError, SinkRefused, SinkUnavailable
-from flusso.sinks.search.connection import SearchSpec, base_headers, compressed, compresses
+from flusso.sinks.search.connection import SearchSpec, base_headers, compressed, compresses, tls_failure
 from flusso.sinks.search.server import Answer, Client
 
 
@@ -56,10 +56,7 @@ class OpenSearchClient:
             )
             return Answer(200, text or "")
         except self._errors.SSLError as error:
-            raise SinkRefused(
-                f'sink "{self._sink}" has no certificate that can be trusted',
-                hint="set ca, or tls_verify = false",
-            ) from error
+            raise tls_failure(self._sink, error) from error
         except self._errors.ConnectionTimeout as error:
             raise SinkUnavailable(f'sink "{self._sink}" did not answer in time') from error
         except self._errors.ConnectionError as error:
