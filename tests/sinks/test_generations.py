@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from flusso.errors import SinkUnavailable
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.search.generations import Names, publish_generation
 from flusso.sinks.search.server import Answer, Server
@@ -19,14 +20,15 @@ TARGET = IndexTarget("books", DIGEST, 3)
 class Recorder:
     """A cluster where the first generation is published."""
 
-    def __init__(self) -> None:
+    def __init__(self, failed: int = 0) -> None:
+        self.failed = failed
         self.steps: list[tuple[str, str, object]] = []
 
     def send(self, method: str, path: str, params: Mapping[str, str], body: bytes | None) -> Answer:
         self.steps.append((method, path, json.loads(body) if body else None))
         if path == "/_alias/p_books":
             return Answer(200, json.dumps({"p_books_aaaaaaaaaaaa_1": {}}))
-        return Answer(200, "{}")
+        return Answer(200, json.dumps({"_shards": {"failed": self.failed}}))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -74,3 +76,10 @@ def test_readers_move_in_one_request() -> None:
 def test_the_new_generation_is_refreshed_before_readers_see_it() -> None:
     steps = [(method, path) for method, path, _ in published()]
     assert steps.index(("POST", f"/{NAMES.concrete(TARGET)}/_refresh")) < steps.index(("POST", "/_aliases"))
+
+
+def test_readers_stay_when_a_shard_of_the_new_generation_was_not_refreshed() -> None:
+    recorder = Recorder(failed=1)
+    with pytest.raises(SinkUnavailable, match="all of its shards"):
+        publish_generation(Server(recorder, "s", 0), NAMES, TARGET, "10s")
+    assert "/_aliases" not in [path for _, path, _ in recorder.steps]

@@ -180,7 +180,7 @@ def publish_generation(server: Server, names: Names, target: IndexTarget, refres
     """Refresh the generation and move the readers' alias to it in one step."""
     concrete, alias = names.concrete(target), names.readers(target.index)
     server.request("PUT", f"/{concrete}/_settings", {"index": {"refresh_interval": refresh_interval}})
-    server.request("POST", f"/{concrete}/_refresh")
+    server.refresh(concrete)
     actions: list[Json] = [
         {"remove": {"index": holder, "alias": alias}}
         for holder in _holders(server, names, target.index)

@@ -25,7 +25,7 @@ from flusso.errors import SinkUnavailable
 from flusso.schema.model import Json
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.search.generations import IndexSettings, Names, claim_writing, create_index
-from flusso.sinks.search.server import Answer, Server
+from flusso.sinks.search.server import Server
 
 MAX_TERMS = 65_536
 """Of one query, as `index.max_terms_count` has it."""
@@ -73,7 +73,7 @@ def find_referring(server: Server, name: str, tokens: Sequence[str], preference:
     """Give the ids of all documents that have any of the tokens, whatever was written before."""
     if not tokens:
         return
-    _refresh(server, name)
+    server.refresh(name)
     for at in range(0, len(tokens), MAX_TERMS):
         wanted: Json = {"terms": {"tokens": list(tokens[at : at + MAX_TERMS])}}
         yield from _ids(server, name, wanted, preference)
@@ -86,7 +86,7 @@ def remember_due(server: Server, alias: str, tokens: Sequence[str]) -> None:
 
 def find_due(server: Server, name: str, preference: str, limit: int) -> list[str]:
     """Give up to so many of the tokens that are kept."""
-    _refresh(server, name)
+    server.refresh(name)
     size = min(limit, MAX_HITS)
     found = _search(server, name, {"term": {"due": True}}, preference, {}, size)
     return [str(hit["_id"]).removeprefix(_DUE) for hit in found["hits"]["hits"]]
@@ -95,11 +95,6 @@ def find_due(server: Server, name: str, preference: str, limit: int) -> list[str
 def forget_due(server: Server, alias: str, tokens: Sequence[str]) -> None:
     """Keep these no longer."""
     _bulk(server, alias, [("delete", token) for token in tokens])
-
-
-def _refresh(server: Server, name: str) -> None:
-    """Let a search see all that was written; costs nothing when nothing was."""
-    server.retrying(lambda: _whole(server, server.once("POST", f"/{name}/_refresh")))
 
 
 def _ids(server: Server, name: str, query: Json, preference: str) -> Iterator[str]:
@@ -115,11 +110,11 @@ def _ids(server: Server, name: str, query: Json, preference: str) -> Iterator[st
             found += len(page["hits"]["hits"])
             yield from _ids_of(page)
             following = {"scroll": _SCROLL_TIME, "scroll_id": page["_scroll_id"]}
-            page = _whole(server, server.request("POST", "/_search/scroll", following)).json
+            page = server.complete(server.request("POST", "/_search/scroll", following)).json
     finally:
         server.request("DELETE", "/_search/scroll", {"scroll_id": page["_scroll_id"]}, allow=(404,))
     if found != total:
-        raise _partial(server)
+        raise server.partial()
 
 
 def _search(
@@ -134,23 +129,8 @@ def _search(
     }
     params = params | {"allow_partial_search_results": "false"}
     params |= {"preference": preference} if preference else {}
-    path = f"/{name}/_search"
-    answer = server.retrying(lambda: _whole(server, server.once("POST", path, body, params=params)))
-    found: dict[str, Any] = answer.json
+    found: dict[str, Any] = server.whole("POST", f"/{name}/_search", body, params=params).json
     return found
-
-
-def _whole(server: Server, answer: Answer) -> Answer:
-    """Refuse an answer that not every shard took part in: what it lacks would go stale unseen."""
-    found = answer.json
-    shards = found.get("_shards", {})
-    if shards.get("failed", 1) or found.get("timed_out"):
-        raise _partial(server)
-    return answer
-
-
-def _partial(server: Server) -> SinkUnavailable:
-    return SinkUnavailable(f'sink "{server.sink}" did not answer for all of its shards')
 
 
 def _ids_of(page: dict[str, Any]) -> Iterator[str]:

@@ -8,12 +8,12 @@ document has; whoever counts or lists leaves it out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from flusso.document import Write, WriteResult
+from flusso.errors import SinkRefused
 from flusso.schema.model import Json
-from flusso.sinks.search.bulk import batches
 from flusso.sinks.search.server import Server
 
 _FIELD = "_flusso_removed"
@@ -22,7 +22,6 @@ MARK_MAPPING: dict[str, Json] = {_FIELD: {"type": "boolean"}}
 _MARKS: Json = {"term": {_FIELD: True}}
 _AT_A_TIME = 10_000
 """As many as one answer may have."""
-_BYTES = 5_000_000
 
 
 def without_marks(query: Json) -> Json:
@@ -48,15 +47,22 @@ def joined(documents: WriteResult, marks: WriteResult) -> WriteResult:
     )
 
 
-def purge_marks(server: Server, name: str, alias: str) -> None:
-    """Delete all marks of an index, by its alias for writers. What became a document meanwhile is newer, and
-    is left alone."""
+def purge_marks(
+    server: Server, name: str, preference: str, deliver: Callable[[Sequence[Write]], WriteResult]
+) -> None:
+    """Delete all marks of an index. What became a document meanwhile is newer, and is left alone.
+
+    Ends when a search that every shard took part in finds none: readers would see a mark that was overlooked.
+    """
     query = {"query": _MARKS, "size": _AT_A_TIME, "version": True, "_source": False, "sort": ["_doc"]}
+    params = {"allow_partial_search_results": "false"} | ({"preference": preference} if preference else {})
     while True:
-        server.request("POST", f"/{name}/_refresh")
-        hits = server.request("POST", f"/{name}/_search", query).json["hits"]["hits"]
+        server.refresh(name)
+        hits = server.whole("POST", f"/{name}/_search", query, params=params).json["hits"]["hits"]
         if not hits:
             return
-        removals = [Write(str(hit["_id"]), int(hit["_version"]), None) for hit in hits]
-        for batch in batches(removals, max_count=_AT_A_TIME, max_bytes=_BYTES):
-            server.request("POST", f"/{alias}/_bulk", batch.body, params={"filter_path": "errors"})
+        result = deliver([Write(str(hit["_id"]), int(hit["_version"]), None) for hit in hits])
+        if result.refusals:  # else asked for again and again
+            raise SinkRefused(
+                f'sink "{server.sink}" does not let go of a removal in "{name}" ({result.refusals[0].reason})'
+            )

@@ -110,6 +110,27 @@ class Server:
         """Send a request that may safely be sent again, until the server takes it."""
         return self.retrying(lambda: self.once(method, path, body, params=params, allow=allow))
 
+    def whole(
+        self, method: str, path: str, body: object = None, *, params: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a request that may safely be sent again, until every shard takes part in its answer."""
+        return self.retrying(lambda: self.complete(self.once(method, path, body, params=params)))
+
+    def complete(self, answer: Answer) -> Answer:
+        """Refuse an answer that not every shard took part in: what it lacks would be missed unseen."""
+        found = answer.json
+        if found.get("_shards", {}).get("failed", 1) or found.get("timed_out"):
+            raise self.partial()
+        return answer
+
+    def partial(self) -> SinkUnavailable:
+        """Say that an answer is not for all that was asked for."""
+        return SinkUnavailable(f'sink "{self.sink}" did not answer for all of its shards')
+
+    def refresh(self, name: str) -> None:
+        """Let a search see all that was written to an index; costs little when nothing was."""
+        self.whole("POST", f"/{name}/_refresh")
+
     def retrying(self, step: Callable[[], T]) -> T:
         """Take a step, again and later while the server is unavailable."""
         for failures in range(1, self.max_retries + 1):

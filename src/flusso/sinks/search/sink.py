@@ -139,7 +139,7 @@ class SearchSink:
 
     def refresh(self, target: IndexTarget) -> None:
         """Make everything written so far searchable."""
-        self._server.request("POST", f"/{self._names.concrete(target)}/_refresh")
+        self._server.refresh(self._names.concrete(target))
 
     def exists(self, target: IndexTarget) -> bool:
         """Look for the generation's index."""
@@ -148,7 +148,13 @@ class SearchSink:
 
     def purge(self, target: IndexTarget) -> None:
         """Delete the documents that stand for removals."""
-        purge_marks(self._server, self._names.concrete(target), self._names.writers(target))
+        alias = self._names.writers(target)
+        purge_marks(
+            self._server,
+            self._names.concrete(target),
+            self._settings.preference,
+            lambda removals: self._deliver(target, alias, removals, False, None, None),
+        )
 
     def publish(self, target: IndexTarget) -> None:
         """Move the alias."""
