@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -112,6 +113,23 @@ def test_what_is_held_is_listed_whether_anything_is_known_of_it_or_not(sink: Sin
     )
     sink.drop(held[1].target)
     assert [each.generation for each in sink.held()] == [1]
+
+
+STEPS: dict[str, Callable[[Sink], object]] = {
+    "page": lambda sink: sink.page(FIRST, "", 10),
+    "ids": lambda sink: list(sink.ids(FIRST)),
+    "count": lambda sink: sink.count(FIRST),
+    "publish": lambda sink: sink.publish(FIRST),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_generation_that_is_gone_is_called_gone_by_whoever_reads_or_publishes_it(
+    sink: Sink, step: str
+) -> None:
+    sink.drop(FIRST)
+    with pytest.raises(GenerationGone):
+        STEPS[step](sink)
 
 
 @pytest.mark.parametrize("writes", [[book("late", 9)], [removal(9)]], ids=["write", "removal"])

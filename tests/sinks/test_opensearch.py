@@ -14,7 +14,7 @@ import pytest
 
 from flusso.catalog import TableName
 from flusso.document import Write
-from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.errors import GenerationGone, SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema, Join, JoinKind, Scalar, ScalarKind
 from flusso.sinks.base import IndexTarget, States
 from flusso.sinks.search.mend import mend
@@ -237,6 +237,14 @@ def test_writing_to_an_index_that_is_gone_never_makes_one(cluster: Cluster, body
     with pytest.raises(SinkRefused, match="the index is gone"):
         cluster.sink.write(TARGET, [Write("1", 5, body)], refresh=False)
     assert not any(CONCRETE in name for name in cluster.ask("GET", "/@*"))
+
+
+@pytest.mark.parametrize("step", ["refresh", "purge", "publish", "count", "ids"])
+def test_an_index_that_somebody_deleted_is_a_generation_that_is_gone(cluster: Cluster, step: str) -> None:
+    cluster.sink.ensure(TARGET, SCHEMA)
+    cluster.ask("DELETE", f"/@{CONCRETE}")
+    with pytest.raises(GenerationGone, match="the index is gone"):
+        list(getattr(cluster.sink, step)(TARGET))
 
 
 def test_a_mapping_that_the_server_refuses_is_explained(cluster: Cluster) -> None:

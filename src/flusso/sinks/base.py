@@ -13,8 +13,9 @@ tokens of its JSON as a space.
 
 Errors: a sink raises `SinkUnavailable` when trying again may help (and has already retried what is
 cheap to retry, and told in `backed_off_s` how long it waited), `SinkRefused` when the whole request is wrong,
-and reports a document that it will never take as a `Refusal` in the result. Nothing else leaves it. The text
-of an error and of a reason never shows a value of a document.
+of which `GenerationGone` says that what is read, written or published is there no more, and reports a
+document that it will never take as a `Refusal` in the result. Nothing else leaves it. The text of an error
+and of a reason never shows a value of a document.
 
 A run uses it like this. The driver opens it, reads the states, and calls `ensure` for each generation that is
 written. From then on executors `write`, each with a sink of its own, to any generation, in any order and

@@ -28,7 +28,8 @@ _FIELD = re.compile(
 )
 BLOCKED = "cluster_block_exception"
 """The index, or all, is read-only for now: the disk is nearly full, or someone wants it so."""
-_MISSING_INDEX = ("index_not_found_exception", "invalid_index_name_exception", "index_closed_exception")
+ABSENT = "index_not_found_exception"
+_MISSING_INDEX = (ABSENT, "invalid_index_name_exception", "index_closed_exception")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +117,17 @@ def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]])
             # What it says of a block names the index and the reason, and nothing of the document.
             why = reason if kind == BLOCKED else kind
         elif kind in _MISSING_INDEX:
-            raise GenerationGone("the index is gone", hint="its generation was replaced or deleted")
+            raise gone("the index is gone")
         elif status in (401, 403):
             raise SinkRefused(f"writing is not allowed ({kind})", hint="check what the user may do")
         else:
             refused.append((write, safe_reason(kind, reason)))
     return Outcome(written, removed, superseded, newest_conflict, tuple(refused), tuple(busy), why)
+
+
+def gone(what: str) -> GenerationGone:
+    """Say that the index of a generation is not there."""
+    return GenerationGone(what, hint="its generation was replaced or deleted")
 
 
 def _error(error: object) -> tuple[str, str]:

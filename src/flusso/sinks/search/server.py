@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from flusso.errors import SinkRefused, SinkUnavailable
-from flusso.sinks.search.bulk import BLOCKED
+from flusso.sinks.search.bulk import ABSENT, BLOCKED, gone
 
 T = TypeVar("T")
 _FIRST_WAIT_S = 0.2
@@ -84,7 +84,10 @@ class Server:
         params: Mapping[str, str] | None = None,
         allow: Collection[int] = (),
     ) -> Answer:
-        """Send one request; a status from 300 up is an error unless allowed."""
+        """Send one request; a status from 300 up is an error unless allowed.
+
+        That an index is not there is `GenerationGone`: whoever can do without it allows the status.
+        """
         payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         answer = self._client.send(method, path, params or {}, payload)
         if answer.status < 300 or answer.status in allow:
@@ -96,6 +99,8 @@ class Server:
             raise SinkRefused(what, hint="check its username, password or api_key and what they may do")
         if answer.status == 429 or answer.status >= 500:
             raise SinkUnavailable(what)
+        if answer.error_type == ABSENT:
+            raise gone(f"{what}: the index is gone")
         raise SinkRefused(what)
 
     def request(
