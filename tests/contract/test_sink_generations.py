@@ -116,6 +116,7 @@ def test_what_is_held_is_listed_whether_anything_is_known_of_it_or_not(sink: Sin
 
 
 STEPS: dict[str, Callable[[Sink], object]] = {
+    "read": lambda sink: sink.read(FIRST, ["1"]),
     "page": lambda sink: sink.page(FIRST, "", 10),
     "ids": lambda sink: list(sink.ids(FIRST)),
     "count": lambda sink: sink.count(FIRST),

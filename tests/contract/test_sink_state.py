@@ -17,6 +17,12 @@ def test_a_new_sink_has_no_states(spec: SinkSpec) -> None:
     opened.close()
 
 
+def test_a_new_sink_has_nothing_to_release(spec: SinkSpec) -> None:
+    opened = spec.open()
+    assert opened.release("books", ["1"], 5) == 0
+    opened.close()
+
+
 def test_state_survives_reopening(sink: Sink, spec: SinkSpec) -> None:
     state = IndexState("books", "a" * 64, 1, True, "slot", "7412", 1 << 60, 1 << 61)
     sink.save_state(replace(state, witness=1))

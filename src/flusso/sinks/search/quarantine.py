@@ -9,10 +9,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from typing import Any
 
 from flusso.document import Refusal
-from flusso.errors import SinkUnavailable
+from flusso.errors import GenerationGone, SinkUnavailable
 from flusso.schema.model import Json
 from flusso.sinks.search.server import Server
 
@@ -60,12 +61,21 @@ def _read(server: Server, name: str, wanted: Iterable[tuple[str, str]]) -> dict[
     keys = [_key(index, id_) for index, id_ in sorted(wanted)]
     found: dict[tuple[str, str], Refusal] = {}
     for at in range(0, len(keys), _PAGE):
-        answer = server.request("POST", f"/{name}/_mget", {"ids": keys[at : at + _PAGE]}, allow=(404,))
-        for document in answer.json.get("docs", ()):
-            if "_source" in document:
-                entry = entry_of(document["_source"])
-                found[entry.index, entry.id] = entry
+        for document in server.retrying(partial(_fetch, server, name, keys[at : at + _PAGE])):
+            entry = entry_of(document["_source"])
+            found[entry.index, entry.id] = entry
     return found
+
+
+def _fetch(server: Server, name: str, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Fetch some entries; one that could not be looked for is not taken for absent."""
+    try:
+        documents = server.once("POST", f"/{name}/_mget", {"ids": keys}).json["docs"]
+        for failed in (document for document in documents if "error" in document):
+            raise server.unread(name, failed["error"])
+    except GenerationGone:  # nothing was ever refused
+        return []
+    return [document for document in documents if "_source" in document]
 
 
 def _send(server: Server, name: str, lines: Sequence[str]) -> None:

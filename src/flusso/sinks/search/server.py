@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.errors import SinkError, SinkRefused, SinkUnavailable
 from flusso.sinks.search.bulk import ABSENT, BLOCKED, gone
 
 T = TypeVar("T")
@@ -131,6 +131,13 @@ class Server:
     def partial(self) -> SinkUnavailable:
         """Say that an answer is not for all that was asked for."""
         return SinkUnavailable(f'sink "{self.sink}" did not answer for all of its shards')
+
+    def unread(self, index: str, error: object) -> SinkError:
+        """Say what an error in the place of a document means: it could not be looked for, now or at all."""
+        kind = str(error.get("type", "unknown")) if isinstance(error, dict) else "unknown"
+        if kind == ABSENT:
+            return gone(f'sink "{self.sink}", index "{index}": the index is gone')
+        return SinkUnavailable(f'sink "{self.sink}" could not read from index "{index}" ({kind})')
 
     def refresh(self, name: str) -> None:
         """Let a search see all that was written to an index; costs little when nothing was."""

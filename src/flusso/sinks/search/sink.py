@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -177,17 +178,24 @@ class SearchSink:
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Fetch documents by id, from the log where they are not yet in a segment."""
         found: dict[str, Stored] = {}
-        path = f"/{self._names.concrete(target)}/_mget"
         for at in range(0, len(ids), _READ_PAGE):
-            text = self._server.request("POST", path, {"ids": list(ids[at : at + _READ_PAGE])}).text
-            for start in elements(text, members(text)["docs"][0]):
-                places = members(text, start)
-                if "_source" in places:
-                    body = _cut(text, places["_source"])
-                    if body.encode() == MARK:
-                        continue
-                    version = int(_value(text, places["_version"]))
-                    found[_value(text, places["_id"])] = Stored(version, body.encode())
+            found |= self._server.retrying(partial(self._fetch, target, ids[at : at + _READ_PAGE]))
+        return found
+
+    def _fetch(self, target: IndexTarget, ids: Sequence[str]) -> dict[str, Stored]:
+        """Fetch some documents; one that could not be looked for is not taken for absent."""
+        found: dict[str, Stored] = {}
+        text = self._server.once("POST", f"/{self._names.concrete(target)}/_mget", {"ids": list(ids)}).text
+        for start in elements(text, members(text)["docs"][0]):
+            places = members(text, start)
+            if "error" in places:
+                raise self._server.unread(target.index, _value(text, places["error"]))
+            if "_source" in places:
+                body = _cut(text, places["_source"])
+                if body.encode() == MARK:
+                    continue
+                version = int(_value(text, places["_version"]))
+                found[_value(text, places["_id"])] = Stored(version, body.encode())
         return found
 
     def mended(self, target: IndexTarget, body: bytes) -> bytes | None:

@@ -1,0 +1,46 @@
+"""A shard that no node has for a while: what it holds is away, and never taken for absent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flusso.document import Refusal
+from flusso.errors import SinkUnavailable
+from flusso.sinks.base import Sink
+from search_place import BOOK, SCHEMA, TARGET, Place
+
+pytestmark = pytest.mark.opensearch
+
+CONCRETE = f"@books_{'a' * 12}_1"
+REFUSAL = Refusal("books", "1", 5, "search", "too long", 1.5)
+
+
+@pytest.fixture
+def sink(place: Place) -> Iterator[Sink]:
+    opened = place.spec().open()
+    opened.ensure(TARGET, SCHEMA)
+    yield opened
+    opened.close()
+
+
+def take_away(place: Place, name: str) -> None:
+    """Let no node have the shards of an index."""
+    place.ask("PUT", f"/{name}/_settings", {"index.routing.allocation.require._name": "nobody"})
+    place.ask("POST", f"/{name}/_close")
+    place.ask("POST", f"/{name}/_open?wait_for_active_shards=0")
+
+
+def test_a_document_of_a_shard_that_is_away_is_not_absent(place: Place, sink: Sink) -> None:
+    sink.write(TARGET, [BOOK], refresh=False)
+    take_away(place, CONCRETE)
+    with pytest.raises(SinkUnavailable, match=r'sink "search" could not read from index "books" \(no_shard'):
+        sink.read(TARGET, ["1"])
+
+
+def test_a_refused_document_of_a_shard_that_is_away_is_not_released_unseen(place: Place, sink: Sink) -> None:
+    sink.quarantine([REFUSAL])
+    take_away(place, "@flusso_quarantine")
+    with pytest.raises(SinkUnavailable, match=r'could not read from index ".*flusso_quarantine" \(no_shard'):
+        sink.release("books", ["1"], 6)
