@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,13 @@ from flusso.builder.plan import Reference
 from flusso.engine import work
 from flusso.engine.blind import as_served
 from flusso.engine.catalogs import find_outdated
+from flusso.engine.events import Event, Reseeding
 from flusso.engine.preflight import look_for_blind
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
-from flusso.sinks.base import IndexState
+from flusso.sinks.base import Held, IndexState
+from flusso.sinks.search.opensearch import OpenSearchSpec
+from flusso.sinks.search.server import Server
 from flusso.sinks.stdout import StdoutSpec
 from market import create_market
 from pipelines import market_spec, publish_seeded, sqlite_sink
@@ -30,9 +35,11 @@ def spec(database18: Database, tmp_path: Path) -> PipelineSpec:
     return market_spec(database18, sqlite_sink(tmp_path), keeps_references=True)
 
 
-def start(spec: PipelineSpec, *, is_seeded: bool = True) -> Prepared:
+def start(
+    spec: PipelineSpec, *, is_seeded: bool = True, tell: Callable[[Event], None] = lambda _: None
+) -> Prepared:
     """Prepare as a run does, and take the seed for done."""
-    prepared = prepare(spec, lambda _: None, threading.Event())
+    prepared = prepare(spec, tell, threading.Event())
     assert prepared is not None
     if is_seeded:
         publish_seeded(prepared.ledger, "users")
@@ -104,3 +111,31 @@ def test_what_references_cost_is_told_and_above_a_number_the_identity_is_advised
     assert costly.finding().code == "many-references"
     assert str(costly.finding().hint).startswith('alter table "public"."items" replica identity full;')
     assert list(as_served([kept], [])) == [kept]
+
+
+@pytest.mark.opensearch
+def test_references_deleted_by_hand_are_filled_anew_with_their_generation_while_readers_keep_it(
+    database18: Database, search_sink: OpenSearchSpec
+) -> None:
+    """Made anew and empty, they would find none of the documents that are there."""
+    create_market(database18, users=3)
+    database18.execute("alter table items replica identity default")
+    spec = market_spec(database18, search_sink, keeps_references=True)
+    (held,) = _held(search_sink, start(spec))
+    server = Server(search_sink.client(), "search", 0)
+    server.request("DELETE", f"/{search_sink.prefix}users_{held.digest}_1_refs")
+    server.close()
+    told: list[Event] = []
+    second = start(spec, is_seeded=False, tell=told.append)
+    assert [entry.state.generation for entry in second.ledger.entries] == [2]
+    assert [(each.generation, each.is_read) for each in _held(search_sink, second)] == [(1, True), (2, False)]
+    assert [event for event in told if isinstance(event, Reseeding)] == [
+        Reseeding("users", "generation 1: a part of it was deleted from its sink")
+    ]
+    assert [each.is_read for each in _held(search_sink, start(spec))] == [True]
+
+
+def _held(sink: OpenSearchSpec, prepared: Prepared) -> Sequence[Held]:
+    """What the sink has once something was prepared."""
+    with contextlib.closing(sink.open()) as opened:
+        return opened.held()

@@ -1,8 +1,9 @@
-"""A shard that no node has for a while: what it holds is away, and never taken for absent."""
+"""What is missing in a real search server for a while or for good, and what that is not taken for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -44,3 +45,11 @@ def test_a_refused_document_of_a_shard_that_is_away_is_not_released_unseen(place
     take_away(place, "@flusso_quarantine")
     with pytest.raises(SinkUnavailable, match=r'could not read from index ".*flusso_quarantine" \(no_shard'):
         sink.release("books", ["1"], 6)
+
+
+def test_a_generation_without_the_references_that_it_kept_is_not_there(place: Place, sink: Sink) -> None:
+    keeping = replace(TARGET, keeps_references=True)
+    sink.ensure(keeping, SCHEMA)
+    before = sink.exists(keeping)
+    place.ask("DELETE", f"/{CONCRETE}_refs")
+    assert (before, sink.exists(keeping), sink.exists(TARGET)) == (True, False, True)

@@ -74,9 +74,9 @@ def decide(
     """Decide which generations go on and whether a new one begins; raise when neither may be.
 
     `states` is what the sink remembers, `fresh` what is declared. `anew` breaks every generation, for that
-    reason; `is_asked` wants a new one whatever the others are; `unfit` says of old ones why their documents
-    cannot be built any more, and those that are `gone` were deleted by someone else. A new one is numbered
-    `above` what the sink holds without remembering it.
+    reason; `is_asked` wants a new one whatever the others are; `unfit` says of some why they cannot be
+    written any more, and those that are `gone` were deleted by someone else. A new one is numbered `above`
+    what the sink holds without remembering it.
     """
     roles = Roles.of([state for state in states if state.generation not in gone])
     dropped = [state for state in states if state.generation in gone] + list(roles.leftovers)

@@ -31,6 +31,7 @@ from flusso.sinks.base import IndexState, Request, SinkSpec, States
 _SILENT_BEATS = 3
 _UNKNOWN_SCHEMA = "it was made by a schema that this release of flusso does not know"
 _UNFIT_SCHEMA = "the database no longer has what its schema reads"
+_PARTLY_GONE = "a part of it was deleted from its sink"
 
 
 @dataclass(slots=True)
@@ -197,7 +198,7 @@ class _Scribe:
         """Decide what becomes of the generations of an index in a sink, and take it down."""
         request = states.asked.get(index.name)
         fate = self._decide(sink, fresh, states.of(index.name), is_asked=request is Request.REINDEX)
-        self._tell_lost(index, sink, fate)
+        self._tell_lost(index, sink, fate, states)
         for state in fate.written:
             plan = "" if state.schema == fresh.schema else plan_of(state)
             schema = self.needed[plan] if plan else index.schema
@@ -218,6 +219,8 @@ class _Scribe:
         self, sink: SinkSpec, fresh: IndexState, states: Iterable[IndexState], *, is_asked: bool
     ) -> Fate:
         known = tuple(_with_references(_with_schema(state, fresh), fresh, self.plans) for state in states)
+        gone = _find_gone(sink, known)
+        read = _find_read(sink, fresh.index) & gone if gone else gone
         return decide(
             known,
             fresh,
@@ -225,18 +228,22 @@ class _Scribe:
             reseeds=self.reseeds,
             is_asked=is_asked,
             anew=self.anew,
-            unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans)),
-            gone=_find_gone(sink, known),
+            unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans))
+            | dict.fromkeys(read, _PARTLY_GONE),
+            gone=gone - read,
             above=0 if known else _highest_held(sink, fresh.index),
         )
 
-    def _tell_lost(self, index: IndexSpec, sink: SinkSpec, fate: Fate) -> None:
+    def _tell_lost(self, index: IndexSpec, sink: SinkSpec, fate: Fate, before: States) -> None:
         lost = [state for state in fate.dropped if state.serves]
+        known = before.serving(index.name)
         if fate.because is not None:
             self.tell(Reseeding(index.name, fate.because.message))
         elif lost:
             gone = f'generation {lost[0].generation} is no longer in sink "{sink.name}"'
             self.tell(Reseeding(index.name, gone))
+        elif fate.frozen is not None and fate.frozen.stale == _PARTLY_GONE and known and not known.stale:
+            self.tell(Reseeding(index.name, f"generation {known.generation}: {_PARTLY_GONE}"))
 
 
 def _with_schema(state: IndexState, fresh: IndexState) -> IndexState:
@@ -264,6 +271,12 @@ def _highest_held(sink: SinkSpec, index: str) -> int:
     if not sink.capabilities.keeps_state:
         return 0
     return max((held.generation for held in work.sink(sink).held() if held.index == index), default=0)
+
+
+def _find_read(sink: SinkSpec, index: str) -> frozenset[int]:
+    """Say which generations readers see. What is left of one stays theirs until another is whole."""
+    held = work.sink(sink).held()
+    return frozenset(each.generation for each in held if each.index == index and each.is_read)
 
 
 def _find_unfit(

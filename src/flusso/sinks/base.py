@@ -243,7 +243,7 @@ class Sink(Protocol):
         """Make everything written so far searchable. Driver."""
 
     def exists(self, target: IndexTarget) -> bool:
-        """Say whether the generation is there. Driver."""
+        """Say whether the generation is there, with all that is kept beside its documents. Driver."""
 
     def purge(self, target: IndexTarget) -> None:
         """Take out the marks that removals have left. Driver, before readers see the generation; idempotent.

@@ -143,8 +143,13 @@ class SearchSink:
         self._server.refresh(self._names.concrete(target))
 
     def exists(self, target: IndexTarget) -> bool:
-        """Look for the generation's index."""
-        path = f"/{self._names.concrete(target)}/_settings/index.uuid"
+        """Look for the generation's index, and that of its references: made anew, it would find nothing."""
+        names = [self._names.concrete(target)]
+        names += [self._names.references(target)] if target.keeps_references else []
+        return all(self._is_there(name) for name in names)
+
+    def _is_there(self, name: str) -> bool:
+        path = f"/{name}/_settings/index.uuid"
         return self._server.request("GET", path, allow=(404,)).status == 200
 
     def purge(self, target: IndexTarget) -> None:
