@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flusso.document import Write
 from flusso.errors import SinkRefused, SinkUnavailable
-from flusso.sinks.search.bulk import batches, outcome_of, safe_reason
+from flusso.sinks.search.bulk import UNVERSIONED, batches, outcome_of, safe_reason
 
 BIG = 1 << 30
 TWO = [Write("1", 7, b'{"a":1.00}'), Write("2", 7, None)]
@@ -31,6 +31,12 @@ def test_a_document_goes_into_the_body_as_it_came() -> None:
         b'{"a":1.00}\n'
         b'{"delete":{"_id":"2","version":7,"version_type":"external_gte"}}\n'
     )
+
+
+def test_a_write_without_a_version_is_left_for_the_server_to_number() -> None:
+    writes = [Write("1", UNVERSIONED, b"{}"), Write("2", UNVERSIONED, None)]
+    (batch,) = batches(writes, max_count=10, max_bytes=BIG)
+    assert batch.body == b'{"index":{"_id":"1"}}\n{}\n{"delete":{"_id":"2"}}\n'
 
 
 def test_a_line_break_in_a_document_becomes_a_space() -> None:

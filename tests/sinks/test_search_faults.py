@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from flusso.document import Write
-from flusso.errors import SinkUnavailable
+from flusso.errors import GenerationGone, SinkUnavailable
 from flusso.sinks.base import Sink
 from flusso.sinks.search import server as server_module
 from search_place import SCHEMA, TARGET, Place
@@ -19,6 +19,7 @@ from search_proxy import Asked, Forward, Given, Rule, SearchProxy, half_busy
 
 pytestmark = pytest.mark.opensearch
 
+KEEPING = replace(TARGET, keeps_references=True)
 WRITES = [Write(str(n), 5, json.dumps({"title": f"book {n}"}).encode()) for n in range(40)]
 
 
@@ -165,3 +166,34 @@ def test_reading_and_remembering_survive_faults_too(
 
     proxy.rule = rule
     assert (len(sink.read(TARGET, ["0", "1", "2"])), list(sink.load_states().all)) == (3, [])
+
+
+@pytest.mark.parametrize("limits", [{"batch_size": 200}, {"max_bytes": 65_536}])
+def test_tokens_that_are_due_are_cut_into_requests_by_count_and_by_bytes(
+    place: Place, proxy: SearchProxy, limits: dict[str, int]
+) -> None:
+    tokens = [f"{n:0200}" for n in range(500)]
+    sink = place.spec(proxy.url, **limits).open()
+    sink.ensure(KEEPING, SCHEMA)
+    sink.remember_tokens(KEEPING, tokens)
+    bodies = [asked.body for asked in proxy.asked if asked.is_bulk]
+    assert sorted(sink.remembered_tokens(KEEPING, 1000)) == tokens
+    sink.close()
+    assert len(bodies) > 1
+    assert max(map(len, bodies)) <= 65_536
+
+
+def test_tokens_that_a_busy_server_does_not_take_are_sent_again(
+    place: Place, proxy: SearchProxy, sink: Sink
+) -> None:
+    sink.ensure(KEEPING, SCHEMA)
+    proxy.rule = for_bulks(half_busy, times=3)
+    sink.remember_tokens(KEEPING, ["a", "b", "c", "d", "e"])
+    assert sorted(sink.remembered_tokens(KEEPING, 100)) == ["a", "b", "c", "d", "e"]
+
+
+def test_tokens_of_references_that_somebody_deleted_are_not_kept_elsewhere(place: Place, sink: Sink) -> None:
+    sink.ensure(KEEPING, SCHEMA)
+    place.ask("DELETE", f"/@books_{'a' * 12}_1_refs")
+    with pytest.raises(GenerationGone):
+        sink.remember_tokens(KEEPING, ["a"])

@@ -26,6 +26,8 @@ _FIELD = re.compile(
     r"|mapping set to strict, dynamic introduction of \[([^\]]+)\]"
     r'|Document contains at least one immense term in field="([^"]+)")'
 )
+UNVERSIONED = 0
+"""The version of a write that none is older or newer than: the last one counts."""
 BLOCKED = "cluster_block_exception"
 """The index, or all, is read-only for now: the disk is nearly full, or someone wants it so."""
 ABSENT = "index_not_found_exception"
@@ -62,10 +64,9 @@ def batches(writes: Sequence[Write], *, max_count: int, max_bytes: int) -> Itera
     for at, write in enumerate(writes):
         body = write.body
         action = "index" if body is not None else "delete"
-        head = (
-            f'{{"{action}":{{"_id":{quoted(write.id)},"version":{write.version}'
-            ',"version_type":"external_gte"}}\n'
-        ).encode()
+        is_numbered = write.version != UNVERSIONED
+        version = f',"version":{write.version},"version_type":"external_gte"' if is_numbered else ""
+        head = f'{{"{action}":{{"_id":{quoted(write.id)}{version}}}}}\n'.encode()
         added = len(head) + (len(body) + 1 if body is not None else 0)
         if at > start and (size + added > max_bytes or at - start >= max_count):
             yield Batch(writes[start:at], b"".join(pieces))

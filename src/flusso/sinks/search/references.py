@@ -16,14 +16,13 @@ document's does.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flusso.document import Write
-from flusso.errors import SinkUnavailable
 from flusso.schema.model import Json
 from flusso.sinks.base import IndexTarget
+from flusso.sinks.search.bulk import UNVERSIONED
 from flusso.sinks.search.generations import IndexSettings, Names, claim_writing, create_index
 from flusso.sinks.search.server import Server
 
@@ -33,6 +32,7 @@ MAX_HITS = 10_000
 """Of one answer, as `index.max_result_window` has it."""
 _SCROLL_TIME = "2m"
 _DUE = "~due-"
+_KEPT = b'{"due":true}'
 
 
 def ensure_references(server: Server, names: Names, target: IndexTarget, settings: IndexSettings) -> None:
@@ -79,9 +79,9 @@ def find_referring(server: Server, name: str, tokens: Sequence[str], preference:
         yield from _ids(server, name, wanted, preference)
 
 
-def remember_due(server: Server, alias: str, tokens: Sequence[str]) -> None:
-    """Keep tokens for a later look-up."""
-    _bulk(server, alias, [("index", token) for token in tokens])
+def due_writes(tokens: Sequence[str], *, is_due: bool) -> list[Write]:
+    """Turn tokens into writes that keep them for a later look-up, or no longer."""
+    return [Write(f"{_DUE}{token}", UNVERSIONED, _KEPT if is_due else None) for token in tokens]
 
 
 def find_due(server: Server, name: str, preference: str, limit: int) -> list[str]:
@@ -90,11 +90,6 @@ def find_due(server: Server, name: str, preference: str, limit: int) -> list[str
     size = min(limit, MAX_HITS)
     found = _search(server, name, {"term": {"due": True}}, preference, {}, size)
     return [str(hit["_id"]).removeprefix(_DUE) for hit in found["hits"]["hits"]]
-
-
-def forget_due(server: Server, alias: str, tokens: Sequence[str]) -> None:
-    """Keep these no longer."""
-    _bulk(server, alias, [("delete", token) for token in tokens])
 
 
 def _ids(server: Server, name: str, query: Json, preference: str) -> Iterator[str]:
@@ -135,18 +130,3 @@ def _search(
 
 def _ids_of(page: dict[str, Any]) -> Iterator[str]:
     return (str(hit["_id"]) for hit in page["hits"]["hits"])
-
-
-def _bulk(server: Server, alias: str, actions: Sequence[tuple[str, str]]) -> None:
-    if not actions:
-        return
-    lines: list[str] = []
-    for action, token in actions:
-        lines.append(json.dumps({action: {"_id": f"{_DUE}{token}"}}))
-        lines += ['{"due":true}'] if action == "index" else []
-    body = "".join(f"{line}\n" for line in lines).encode()
-    answer = server.request("POST", f"/{alias}/_bulk", body)
-    items = answer.json.get("items", ())
-    failed = [item for each in items for item in each.values() if "error" in item]
-    if failed or len(items) != len(actions):
-        raise SinkUnavailable(f'sink "{server.sink}" did not take all tokens that are due')

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import IndexTaken
+from flusso.errors import IndexTaken, SinkRefused
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import Held, Hit, IndexState, IndexTarget, Page, Request, States, Stored
@@ -35,12 +35,11 @@ from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
 from flusso.sinks.search.references import (
+    due_writes,
     ensure_references,
     find_due,
     find_referring,
-    forget_due,
     reference_writes,
-    remember_due,
 )
 from flusso.sinks.search.removals import MARK, joined, marks_of, purge_marks, without_marks
 from flusso.sinks.search.server import Server
@@ -128,7 +127,7 @@ class SearchSink:
 
     def remember_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
         """Keep tokens beside the references."""
-        remember_due(self._server, self._names.reference_writers(target), tokens)
+        self._write_due(target, due_writes(tokens, is_due=True))
 
     def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
         """Give some of the tokens that are kept."""
@@ -136,7 +135,12 @@ class SearchSink:
 
     def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
         """Keep these no longer."""
-        forget_due(self._server, self._names.reference_writers(target), tokens)
+        self._write_due(target, due_writes(tokens, is_due=False))
+
+    def _write_due(self, target: IndexTarget, writes: Sequence[Write]) -> None:
+        alias = self._names.reference_writers(target)
+        for refused in self._deliver(target, alias, writes, False, None, None).refusals:
+            raise SinkRefused(f'sink "{refused.sink}" refused a token that is due ({refused.reason})')
 
     def refresh(self, target: IndexTarget) -> None:
         """Make everything written so far searchable."""
