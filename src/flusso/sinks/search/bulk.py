@@ -30,8 +30,9 @@ UNVERSIONED = 0
 """The version of a write that none is older or newer than: the last one counts."""
 BLOCKED = "cluster_block_exception"
 """The index, or all, is read-only for now: the disk is nearly full, or someone wants it so."""
-ABSENT = "index_not_found_exception"
-_MISSING_INDEX = (ABSENT, "invalid_index_name_exception", "index_closed_exception")
+ABSENT = ("index_not_found_exception", "invalid_index_name_exception")
+"""The latter when an alias for writers is not there: no index can have its name."""
+_MISSING_INDEX = (*ABSENT, "index_closed_exception")
 
 
 @dataclass(frozen=True, slots=True)

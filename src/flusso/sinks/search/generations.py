@@ -44,6 +44,10 @@ class Names:
         """Where refused documents are kept."""
         return f"{self.prefix}flusso_quarantine"
 
+    def own_writers(self, name: str) -> str:
+        """The alias that one of those two is written to."""
+        return f"{name}{_WRITER}"
+
     def readers(self, index: str) -> str:
         """The alias that applications search."""
         return f"{self.prefix}{index}"

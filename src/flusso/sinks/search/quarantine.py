@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any
 
-from flusso.document import Refusal
-from flusso.errors import GenerationGone, SinkUnavailable
+from flusso.document import Refusal, Write, WriteResult
+from flusso.errors import GenerationGone, SinkRefused
 from flusso.schema.model import Json
+from flusso.sinks.search.bulk import UNVERSIONED
 from flusso.sinks.search.server import Server
 
 PROPERTIES: dict[str, Json] = {
@@ -27,27 +28,27 @@ PROPERTIES: dict[str, Json] = {
     "attempts": {"type": "long", "index": False},
 }
 _PAGE = 1000
+Deliver = Callable[[Sequence[Write]], WriteResult]
+"""Gets writes of entries across."""
 
 
-def keep(server: Server, name: str, refusals: Sequence[Refusal]) -> None:
+def keep(server: Server, name: str, refusals: Sequence[Refusal], deliver: Deliver) -> None:
     """Write entries, each with one attempt more than it had."""
-    lines: list[str] = []
+    writes: list[Write] = []
     before = _read(server, name, {(each.index, each.id) for each in refusals})
     for refusal in refusals:
         known = before.get((refusal.index, refusal.id))
         attempts = refusal.attempts + (known.attempts if known is not None else 0)
-        lines += (
-            json.dumps({"index": {"_id": _key(refusal.index, refusal.id)}}),
-            json.dumps(asdict(replace(refusal, attempts=attempts))),
-        )
-    _send(server, name, lines)
+        body = json.dumps(asdict(replace(refusal, attempts=attempts))).encode()
+        writes.append(Write(_key(refusal.index, refusal.id), UNVERSIONED, body))
+    _send(server, writes, deliver)
 
 
-def release(server: Server, name: str, index: str, ids: Sequence[str], version: int) -> int:
+def release(server: Server, name: str, index: str, ids: Sequence[str], version: int, deliver: Deliver) -> int:
     """Delete the entries of these documents that are not newer; give how many there were."""
     found = _read(server, name, {(index, id_) for id_ in ids})
     gone = [each for each in found.values() if each.version <= version]
-    _send(server, name, [json.dumps({"delete": {"_id": _key(each.index, each.id)}}) for each in gone])
+    _send(server, [Write(_key(each.index, each.id), UNVERSIONED, None) for each in gone], deliver)
     return len(gone)
 
 
@@ -78,13 +79,9 @@ def _fetch(server: Server, name: str, keys: Sequence[str]) -> list[dict[str, Any
     return [document for document in documents if "_source" in document]
 
 
-def _send(server: Server, name: str, lines: Sequence[str]) -> None:
-    if not lines:
-        return
-    body = "".join(f"{line}\n" for line in lines).encode()
-    answer = server.request("POST", f"/{name}/_bulk", body)
-    if answer.json["errors"]:
-        raise SinkUnavailable(f'sink "{server.sink}" did not take all of the quarantine')
+def _send(server: Server, writes: Sequence[Write], deliver: Deliver) -> None:
+    for refused in deliver(writes).refusals if writes else ():
+        raise SinkRefused(f'sink "{server.sink}" does not take all of the quarantine ({refused.reason})')
 
 
 def _key(index: str, id_: str) -> str:

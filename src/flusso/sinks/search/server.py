@@ -99,7 +99,7 @@ class Server:
             raise SinkRefused(what, hint="check its username, password or api_key and what they may do")
         if answer.status == 429 or answer.status >= 500:
             raise SinkUnavailable(what)
-        if answer.error_type == ABSENT:
+        if answer.error_type in ABSENT:
             raise gone(f"{what}: the index is gone")
         raise SinkRefused(what)
 
@@ -135,7 +135,7 @@ class Server:
     def unread(self, index: str, error: object) -> SinkError:
         """Say what an error in the place of a document means: it could not be looked for, now or at all."""
         kind = str(error.get("type", "unknown")) if isinstance(error, dict) else "unknown"
-        if kind == ABSENT:
+        if kind in ABSENT:
             return gone(f'sink "{self.sink}", index "{index}": the index is gone')
         return SinkUnavailable(f'sink "{self.sink}" could not read from index "{index}" ({kind})')
 

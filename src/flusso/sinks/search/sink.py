@@ -24,13 +24,13 @@ from flusso.sinks.search.delivery import deliver
 from flusso.sinks.search.generations import (
     IndexSettings,
     Names,
-    create_index,
     drop_generation,
     ensure_generation,
     list_generations,
     publish_generation,
 )
 from flusso.sinks.search.mend import Fields, mend, opaque_fields
+from flusso.sinks.search.own import OwnIndexes
 from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
@@ -49,7 +49,6 @@ _READ_PAGE = 1000
 _SCAN_PAGE = 5000
 _NO_PIPELINE = "_none"
 _SCAN_TIME = "2m"
-_META_PROPERTIES: Json = {"state": {"type": "keyword", "index": False, "doc_values": False}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,12 @@ class SearchSink:
         self._pace = pace
         self._settings = settings
         self._names = Names(settings.prefix)
-        self._has_own_indexes = False
+        self._own = OwnIndexes(server, self._names, settings.index.number_of_replicas)
         self._opaque: dict[IndexTarget, Fields] = {}
 
     def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
         """Make the generation's index with its mapping, and the indexes for state and quarantine."""
-        self._ensure_own_indexes()
+        self._own.ensure()
         mapping = index_mapping(
             schema,
             text_analysis=self._settings.text_analysis,
@@ -242,25 +241,30 @@ class SearchSink:
 
     def save_state(self, state: IndexState) -> None:
         """Remember."""
-        self._ensure_own_indexes()
+        self._own.ensure()
         # The server itself refuses what an earlier start of flusso still writes.
         params = {"version": str(state.term), "version_type": "external_gte"} if state.term else {}
-        path = self._state_path(state_key(state.index, state.generation))
-        body = {"state": state_to_json(state)}
-        if self._server.request("PUT", path, body, params=params, allow=(409,)).status == 409:
+        key = state_key(state.index, state.generation)
+        if not self._remember(key, state_to_json(state), params):
             raise IndexTaken(f'a later start of flusso writes index "{state.index}"')
 
     def ask(self, index: str, request: Request) -> None:
         """Leave a request."""
-        self._ensure_own_indexes()
-        self._remember(request_key(index), request.value)
+        self._own.ensure()
+        self._remember(request_key(index), request.value, {})
 
     def answer(self, index: str) -> None:
         """Forget a request."""
         self._forget_state(request_key(index))
 
-    def _remember(self, key: str, text: str) -> None:
-        self._server.request("PUT", self._state_path(key), {"state": text})
+    def _remember(self, key: str, text: str, params: Mapping[str, str]) -> bool:
+        """Write to the index of what is remembered; False when what is there is newer."""
+        path = f"/{self._names.own_writers(self._names.meta)}/_doc/{quote(key, safe='')}"
+        body = {"state": text}
+        answer = self._own.writing(
+            lambda: self._server.request("PUT", path, body, params=params, allow=(409,))
+        )
+        return answer.status != 409
 
     def _forget_state(self, key: str) -> None:
         self._server.request("DELETE", self._state_path(key), allow=(404,))
@@ -270,12 +274,20 @@ class SearchSink:
 
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Keep refused documents."""
-        self._ensure_own_indexes()
-        quarantine.keep(self._server, self._names.quarantine, refusals)
+        self._own.ensure()
+        quarantine.keep(self._server, self._names.quarantine, refusals, self._deliver_entries)
 
     def release(self, index: str, ids: Sequence[str], version: int) -> int:
         """Forget refused documents."""
-        return quarantine.release(self._server, self._names.quarantine, index, ids, version)
+        name = self._names.quarantine
+        return quarantine.release(self._server, name, index, ids, version, self._deliver_entries)
+
+    def _deliver_entries(self, writes: Sequence[Write]) -> WriteResult:
+        name = self._names.quarantine
+        alias = self._names.own_writers(name)
+        return self._own.writing(
+            lambda: deliver(self._server, name, alias, writes, self._pace, refresh=False, pipeline=None)
+        )
 
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """List what is in quarantine, by id."""
@@ -304,21 +316,6 @@ class SearchSink:
     def close(self) -> None:
         """Close the connections."""
         self._server.close()
-
-    def _ensure_own_indexes(self) -> None:
-        """Make the indexes for state and quarantine; left to the server they would get a guessed mapping."""
-        if self._has_own_indexes:
-            return
-        settings = {"number_of_shards": 1, "number_of_replicas": self._settings.index.number_of_replicas}
-        for name, properties in (
-            (self._names.meta, _META_PROPERTIES),
-            (self._names.quarantine, quarantine.PROPERTIES),
-        ):
-            mappings = {"dynamic": "strict", "properties": properties}
-            if not create_index(self._server, name, {"settings": settings, "mappings": mappings}):
-                # One of an earlier release may lack some.
-                self._server.request("PUT", f"/{name}/_mapping", {"properties": properties})
-        self._has_own_indexes = True
 
     def _all_of(self, name: str, body: dict[str, Json]) -> list[dict[str, Any]]:
         """Read one of our own small indexes whole; empty when it was never made."""
