@@ -101,6 +101,18 @@ def test_settings_that_can_change_while_an_index_is_used_do(cluster: Cluster) ->
     assert (found["number_of_replicas"], found["refresh_interval"]) == ("1", "7s")
 
 
+@pytest.mark.parametrize("name", [CONCRETE, f"{CONCRETE}_refs", "flusso_meta", "flusso_quarantine"])
+def test_another_number_of_replicas_reaches_every_index_at_the_next_start(
+    cluster: Cluster, name: str
+) -> None:
+    keeping = replace(TARGET, keeps_references=True)
+    cluster.sink.ensure(keeping, SCHEMA)
+    with contextlib.closing(replace(cluster.spec, number_of_replicas=1).open()) as other:
+        other.ensure(keeping, SCHEMA)
+    found = cluster.ask("GET", f"/@{name}/_settings")[cluster.name(name)]["settings"]["index"]
+    assert found["number_of_replicas"] == "1"
+
+
 def test_how_a_field_is_searched_changes_while_an_index_is_used(cluster: Cluster) -> None:
     cluster.sink.ensure(TARGET, SCHEMA)
     cluster.sink.write(TARGET, [Write("1", 1, b'{"text":"Bread Crumbs"}')], refresh=True)

@@ -54,7 +54,7 @@ MEANING: dict[str, str] = {
     "opensearch.max_retries": "for one request, before the batch is tried again",
     "opensearch.pipeline": "ingest pipeline",
     "opensearch.number_of_shards": "of a new generation",
-    "opensearch.number_of_replicas": "of a new generation",
+    "opensearch.number_of_replicas": "of every index, set at each start",
     "opensearch.refresh_interval": "of a published generation",
     "opensearch.refresh_pause_ms": "the shortest time between two refreshes that flusso asks for; "
     "-1: it asks for none",

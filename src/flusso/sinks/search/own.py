@@ -51,12 +51,14 @@ class OwnIndexes:
             return step()
 
     def _ensure(self, name: str, properties: dict[str, Json]) -> None:
+        replicas = {"number_of_replicas": self._number_of_replicas}
         alias = self._names.own_writers(name)
         body = {
-            "settings": {"number_of_shards": 1, "number_of_replicas": self._number_of_replicas},
+            "settings": {"number_of_shards": 1} | replicas,
             "mappings": {"dynamic": "strict", "properties": properties},
             "aliases": {alias: {}},
         }
         if not create_index(self._server, name, body):
+            self._server.request("PUT", f"/{name}/_settings", {"index": replicas})
             self._server.request("PUT", f"/{name}/_mapping", {"properties": properties})
             self._server.request("PUT", f"/{name}/_alias/{alias}")

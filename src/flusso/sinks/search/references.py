@@ -52,8 +52,11 @@ def ensure_references(server: Server, names: Names, target: IndexTarget, setting
         },
         "aliases": {names.reference_writers(target): {"is_hidden": True}},
     }
-    create_index(server, names.references(target), body)
-    claim_writing(server, names.references(target), names.reference_writers(target), target)
+    name = names.references(target)
+    if not create_index(server, name, body):
+        live = {"number_of_replicas": settings.number_of_replicas}
+        server.request("PUT", f"/{name}/_settings", {"index": live})
+    claim_writing(server, name, names.reference_writers(target), target)
 
 
 def reference_writes(writes: Sequence[Write]) -> list[Write]:
