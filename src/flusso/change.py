@@ -63,9 +63,9 @@ class WatchedTable:
 class Change:
     """One row's change.
 
-    `old` is there when the replica identity gives an old row; columns outside the identity are None in
-    it, which is *unknown*, not null. `new` is there for inserts and updates. A truncate has neither, nor has
-    what could not be read.
+    `old` is there when the replica identity gives an old row, and always when the change is blind; columns
+    outside the identity are None in it, which is *unknown*, not null. `new` is there for inserts and updates.
+    A truncate has neither, nor has what could not be read.
     """
 
     table: TableName

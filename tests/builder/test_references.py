@@ -14,7 +14,9 @@ from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index, watched_tables
 from flusso.builder.read import read_documents
 from flusso.builder.references import Reference, find_references, token_of, tokens_of
+from flusso.builder.resolve import find_hidden
 from flusso.change import Operation
+from flusso.debt import Owed, Scope
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import (
     AggregateKind,
@@ -203,3 +205,74 @@ def test_a_change_that_shows_its_old_link_is_not_blind_whatever_comes_later(data
         )
         told = [(change.operation.value, change.is_blind) for change in changes]
     assert told == [("i", False), ("d", True), ("d", False), ("u", False), ("u", True)]
+
+
+HIDDEN = [Owed("users", Scope.HELD, "the replica identity of public.orders hid what rows left")]
+FOR_A_MOMENT = ("alter table orders replica identity default", "alter table orders replica identity full")
+
+
+@pytest.mark.parametrize(
+    "leaving", ["delete from orders where id = 10", "update orders set user_id = 2 where id = 10"]
+)
+def test_rows_that_left_under_an_identity_of_a_moment_are_owed(database18: Database, leaving: str) -> None:
+    database18.execute(SHOP + FOR_A_MOMENT[1])
+    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+        changes = follower.read(FOR_A_MOMENT[0], leaving, FOR_A_MOMENT[1])
+        assert list(find_hidden(follower.plans, changes, follower.watched)) == HIDDEN
+
+
+def test_what_a_reference_finds_is_not_owed(database18: Database) -> None:
+    database18.execute(SHOP)
+    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+        changes = follower.read("delete from orders where id = 10; update orders set user_id = 2")
+        assert any(change.is_blind for change in changes)
+        assert list(find_hidden(follower.plans, changes, follower.watched)) == []
+
+
+def test_a_row_without_the_key_of_its_reference_is_owed(database18: Database) -> None:
+    database18.execute(SHOP + "alter table orders add code int not null generated always as identity unique;")
+    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+        by_code = "alter table orders replica identity using index orders_code_key"
+        changes = follower.read(by_code, "delete from orders where id = 10", FOR_A_MOMENT[0])
+        assert list(find_hidden(follower.plans, changes, follower.watched)) == HIDDEN
+
+
+def test_an_index_whose_link_is_shown_owes_nothing_for_that_of_another(database18: Database) -> None:
+    database18.execute(SHOP + FOR_A_MOMENT[1])
+    bought = belongs_to("order", "orders", ("order_id",), scalar("id", "integer"))
+    schemas = {"users": root("users", ORDERS), "items": root("items", bought)}
+    with following(database18, schemas, keeps_references=True) as follower:
+        left = "delete from orders where id = 10; update orders set total = 1 where id = 11"
+        changes = follower.read(FOR_A_MOMENT[0], left, FOR_A_MOMENT[1])
+        assert list(find_hidden(follower.plans, changes, follower.watched)) == HIDDEN
+
+
+def test_an_index_that_keeps_no_references_owes_nothing(database18: Database) -> None:
+    """`check` and `ignore` take what is stale for granted."""
+    database18.execute(SHOP + FOR_A_MOMENT[1])
+    with following(database18, {"users": root("users", ORDERS)}) as follower:
+        changes = follower.read(FOR_A_MOMENT[0], "delete from orders where id = 10", FOR_A_MOMENT[1])
+        assert [change.is_blind for change in changes] == [True]
+        assert list(find_hidden(follower.plans, changes, follower.watched)) == []
+
+
+def test_partitions_without_a_column_that_all_identities_show_owe_nothing(database18: Database) -> None:
+    """No token can be made there, and `check` says so; each change would owe the whole index."""
+    database18.execute(
+        """
+        create table users (id int primary key);
+        create table orders (id int not null, code int not null, user_id int) partition by range (id);
+        create table orders_0 partition of orders for values from (0) to (10);
+        create table orders_1 partition of orders for values from (10) to (20);
+        alter table orders_0 add primary key (id);
+        create unique index codes on orders_1 (code);
+        alter table orders_1 replica identity using index codes;
+        insert into users values (1);
+        insert into orders values (1, 1, 1), (11, 11, 1);
+        """
+    )
+    orders = has_many("orders", "orders", ("user_id",), scalar("id", "integer"), primary_key=("id",))
+    with following(database18, {"users": root("users", orders)}, keeps_references=True) as follower:
+        changes = follower.read("delete from orders")
+        assert any(change.is_blind for change in changes)
+        assert list(find_hidden(follower.plans, changes, follower.watched)) == []

@@ -12,7 +12,7 @@ from flusso.engine.session import Session
 from flusso.engine.spec import PipelineSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market
-from pipelines import Run, assert_exact, market_spec, sqlite_sink
+from pipelines import Run, assert_exact, market_spec, run_once, sqlite_sink
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
@@ -94,3 +94,18 @@ def test_an_identity_that_shows_less_begins_a_new_generation(
             database18.execute(sql)
         run.wait_exact(database18)
     assert_exact(database18, spec)
+
+
+def test_an_identity_that_hid_what_rows_left_while_nobody_looked_leaves_nothing_stale(
+    database18: Database, spark_session: Session, tmp_path: Path
+) -> None:
+    """The catalog is as it was; only the log knows."""
+    create_market(database18, users=20)
+    spec = market_spec(database18, sqlite_sink(tmp_path), keeps_references=True)
+    run_once(spec, spark_session)
+    for identity in ("default", "full"):
+        database18.execute(f"alter table orders replica identity {identity}")
+        database18.execute("delete from orders where id = 3; update orders set user_id = 5 where id = 4")
+    run_once(spec, spark_session)
+    assert_exact(database18, spec)
+    assert generation(spec) == 1

@@ -160,14 +160,14 @@ def test_a_row_that_goes_leaves_its_document_though_the_log_does_not_say_which(
 
 def test_a_row_that_moves_leaves_one_document_and_joins_another(database18: Database, spec: WorkSpec) -> None:
     database18.execute("update orders set user_id = 2 where id = 10")
-    assert process(spec, ("U", None, ("10", "2"))).written == 2
+    assert process(spec, ("U", ("10", None), ("10", "2"))).written == 2
     assert orders_in(spec) == {"1": [11], "2": [10, 12]}
 
 
 def test_what_earlier_batches_wrote_is_found(database18: Database, spec: WorkSpec) -> None:
     for user, expected in ((2, {"1": [11], "2": [10, 12]}), (1, {"1": [10, 11], "2": [12]})):
         database18.execute("update orders set user_id = %s where id = 10", user)
-        process(spec, ("U", None, ("10", str(user))))
+        process(spec, ("U", ("10", None), ("10", str(user))))
         assert orders_in(spec) == expected
 
 
@@ -178,7 +178,9 @@ def test_a_change_that_is_not_blind_asks_nobody(
     monkeypatch.setattr(SqliteSink, "find_references", lambda *_: asked.append(1) or iter(()))
     process(spec, ("d", ("10", "1"), None), ("i", None, ("13", "2")), ("u", None, ("11", "1")))
     assert asked == []
-    process(spec, ("U", None, ("10", "1")), ("D", ("12", None), None), ("U", None, ("11", "1")))
+    process(
+        spec, ("U", ("10", None), ("10", "1")), ("D", ("12", None), None), ("U", ("11", None), ("11", "1"))
+    )
     assert asked == [1]
 
 

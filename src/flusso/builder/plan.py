@@ -14,7 +14,7 @@ from flusso.builder.keys import columns_of, count_keys, may_be_hashed, select_te
 from flusso.builder.level import PARTITION
 from flusso.builder.paths import Hop, Path, find_paths
 from flusso.builder.reads import columns_read, stored_columns
-from flusso.builder.references import Reference, find_references, keep_fitting
+from flusso.builder.references import Reference, find_references, is_blind, keep_fitting
 from flusso.builder.statement import (
     Statement,
     documents_by_keys,
@@ -72,6 +72,9 @@ class IndexPlan:
     """Of each table the columns, as the WAL has them, without whose change no document changes."""
     references: tuple[Reference, ...] = ()
     """The places whose rows the statements give as tokens, in a last column."""
+    exact: frozenset[str] = frozenset()
+    """Of an index that keeps references the paths, by `Path.place`, that nothing may leave unseen: the WAL
+    shows their old links, or a reference stands for them. An index without has none."""
 
 
 def compile_index(
@@ -120,7 +123,10 @@ def compile_referring(index: str, schema: IndexSchema, catalog: Catalog) -> Inde
     """Compile a schema so that every place whose old links the WAL lacks keeps references."""
     plan = compile_index(index, schema, catalog)
     found = find_references(plan.paths, catalog)
-    return compile_index(index, schema, catalog, found) if found else plan
+    plan = compile_index(index, schema, catalog, found) if found else plan
+    known = {(each.field, each.table) for each in found}
+    exact = (path for path in plan.paths if (path.field, path.table) in known or not is_blind(path, catalog))
+    return replace(plan, exact=frozenset(path.place for path in exact))
 
 
 def is_root_alone(plan: IndexPlan) -> bool:

@@ -15,11 +15,12 @@ import json
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from flusso.builder.keys import columns_of, join_texts
 from flusso.builder.paths import Path
 from flusso.catalog import Catalog, Table, TableName
-from flusso.change import UNCHANGED, Change, Values, WatchedTable
+from flusso.change import UNCHANGED, Change, WatchedTable
 from flusso.document import joined
 from flusso.postgres.identifiers import literal
 from flusso.schema.model import Columns
@@ -116,21 +117,18 @@ def tokens_of(
     found: dict[str, None] = {}
     for change in changes:
         where = places.get(change.table)
-        if where is None or not change.is_blind:
+        if where is None or not change.is_blind or change.old is None:
             continue
-        values = _key(change.old, where) or _key(change.new, where)
-        if values is not None:
-            found[token_of(change.table, values)] = None
+        values = [change.old[n] for n in where]
+        known = [value for value in values if is_shown(value)]
+        if len(known) == len(values):
+            found[token_of(change.table, known)] = None
     return list(found)
 
 
-def _key(row: Values | None, where: Sequence[int]) -> list[str] | None:
-    """Read the key of an image. An update that leaves it as it was has it only in the new one."""
-    if row is None:
-        return None
-    values = [row[n] for n in where]
-    known = [value for value in values if value is not None and value != UNCHANGED]
-    return known if len(known) == len(values) else None
+def is_shown(value: str | None) -> TypeGuard[str]:
+    """Whether the old row of a blind change has a column. No column of such an identity is ever null."""
+    return value is not None and value != UNCHANGED
 
 
 def _mark(table: TableName) -> str:

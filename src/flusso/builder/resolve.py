@@ -20,6 +20,7 @@ from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.paths import Hop, Limits, Path
 from flusso.builder.plan import IndexPlan, is_root_alone
+from flusso.builder.references import is_shown
 from flusso.catalog import TableName
 from flusso.change import ALL, UNCHANGED, Change, Operation, Values, WatchedTable
 from flusso.debt import MOST_KEYS, Owed, Reach, Scope
@@ -74,6 +75,33 @@ def find_owed(plans: Iterable[IndexPlan], changes: Iterable[Change]) -> Iterator
             else:
                 why = f"{table} was changed while its columns had other names"
                 yield Owed(plan.index, Scope.WHOLE if is_root else Scope.HELD, why)
+
+
+def find_hidden(
+    plans: Iterable[IndexPlan], changes: Iterable[Change], watched: Iterable[WatchedTable]
+) -> Iterator[Owed]:
+    """Name the indexes with documents that rows may have left unseen: the log shows neither the old link nor
+    the key of a reference.
+
+    The identity of a table can be another for a moment, and the catalog never tells. The log has it all: what
+    a row written meanwhile does not show.
+    """
+    columns = {table.name: table.columns for table in watched}
+    found = {(change.table, tuple(map(is_shown, change.old or ()))) for change in changes if change.is_blind}
+    hidden = [(table, set(itertools.compress(columns.get(table, ()), shown))) for table, shown in found]
+    for plan in plans:
+        keys = {(each.field, each.table): each.key for each in plan.references}
+        lost = {
+            path.table
+            for path in plan.paths
+            for table, shown in hidden
+            if path.table == table
+            and path.place in plan.exact
+            and not shown.issuperset(path.columns)
+            and not shown.issuperset(keys.get((path.field, table), path.columns))
+        }
+        for table in sorted(lost):
+            yield Owed(plan.index, Scope.HELD, f"the replica identity of {table} hid what rows left")
 
 
 def _all(

@@ -92,6 +92,15 @@ def read_images(
     return old, new, size, new_at
 
 
+def show_identity(plan: Plan, new: Values) -> Values:
+    """Give the old row of an update that came without one: its identity, which is as it was, and no more."""
+    shown: list[str | None] = [None] * plan.count
+    for place in plan.key_places:
+        if place >= 0:
+            shown[place] = new[place]
+    return tuple(shown)
+
+
 def is_cut(plan: Plan, end: int, data: bytes) -> bool:
     """Whether reading ended within the message because nothing after it is watched."""
     return len(plan.last_places) < plan.width and end < len(data) - len(PAD)

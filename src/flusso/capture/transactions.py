@@ -30,6 +30,7 @@ from flusso.capture.images import (
     is_cut,
     read_images,
     read_tuple,
+    show_identity,
 )
 from flusso.capture.pgoutput import Relation, Truncate, decode
 from flusso.catalog import TableName
@@ -227,6 +228,8 @@ class Assembler:
             return ()
         if plan.is_blind and operation != _INSERTED:
             operation = operation.upper()
+            # What it does not show tells which links are lacking, whatever the catalog says by now.
+            old = show_identity(plan, new) if old is None and new is not None else old
         rows, pieces = self._rows, _NOTHING
         size += self._bytes + _ROW_BYTES
         if rows and (size > self._piece_bytes or len(rows) >= self._piece_changes):

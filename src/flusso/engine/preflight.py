@@ -111,7 +111,8 @@ def plans_as_kept(
         kept = {Reference.parse(text) for state in states for text in state.references}
         if not kept <= set(plan.references):
             wanted = kept | set(plan.references)
-            plan = compile_index(plan.index, schemas[plan.index], examined.catalog, wanted)
+            kept_too = compile_index(plan.index, schemas[plan.index], examined.catalog, wanted)
+            plan = replace(kept_too, exact=plan.exact)
         plans[plan.index] = plan
     return plans
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from flusso.builder.isolate import read_isolated
 from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange, read_keys, read_range, read_reached
-from flusso.builder.resolve import find_owed, resolve
+from flusso.builder.resolve import find_hidden, find_owed, resolve
 from flusso.capture import wire
 from flusso.change import Change
 from flusso.debt import Owed, Reach
@@ -70,8 +70,7 @@ def resolve_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
         with _released(spec):
             changes = _changes_of(batches)
             try:
-                owed = find_owed(spec.plans.values(), changes)
-                yield from _id_batches(_named(chain(owed, _resolve(spec, changes))))
+                yield from _id_batches(_named(chain(_owed(spec, changes), _resolve(spec, changes))))
             except FlussoError as error:
                 work.forget()
                 yield from _id_batches(iter([DocumentId(_FAILURE, (to_line(error),))]))
@@ -157,7 +156,7 @@ def _released(spec: WorkSpec) -> Iterator[None]:
 def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
     changes = _changes_of(batches)
     ids: dict[DocumentId, None] = {}
-    owed = list(find_owed(spec.plans.values(), changes))
+    owed = list(_owed(spec, changes))
     try:
         for found in _resolve(spec, changes):
             if isinstance(found, Owed):
@@ -264,6 +263,12 @@ def _changes_of(batches: Batches) -> list[Change]:
 
 def _numbers_of(batches: Batches) -> Iterator[int]:
     return (number for batch in batches for number in batch.column(0).to_pylist())
+
+
+def _owed(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[Owed]:
+    """Name what no change leads to."""
+    plans = spec.plans.values()
+    return chain(find_owed(plans, changes), find_hidden(plans, changes, spec.watched))
 
 
 def _resolve(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[DocumentId | Owed]:
