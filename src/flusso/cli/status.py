@@ -20,7 +20,7 @@ from flusso.cli.report import open_console, printable
 from flusso.engine.blind import Blind
 from flusso.engine.preflight import look_for_blind
 from flusso.engine.spec import IndexSpec, PipelineSpec
-from flusso.errors import SchemaError, SinkUnavailable, SourceError, SourceUnavailable
+from flusso.errors import SchemaError, SinkError, SourceError, SourceUnavailable
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Dsn, connect
 from flusso.schema.digest import digest
@@ -127,7 +127,7 @@ def status(
     if slot_facts.error is not None:
         raise typer.Exit(SourceUnavailable.exit_code)
     if any(facts.error is not None for facts in indexes):
-        raise typer.Exit(SinkUnavailable.exit_code)
+        raise typer.Exit(SinkError.exit_code)
 
 
 def _slot_facts(dsn: Dsn, slot: str) -> SlotFacts:
@@ -154,12 +154,12 @@ def _relation_facts(spec: PipelineSpec) -> RelationFacts:
     try:
         with connect(spec.dsn) as conn:
             return RelationFacts(look_for_blind(conn, spec))
-    except (SourceError, SchemaError) as error:
+    except (SourceError, SchemaError, SinkError) as error:
         return RelationFacts(error=str(error))
 
 
 def gather_indexes(spec: PipelineSpec) -> list[IndexFacts]:
-    """Ask every sink for what it holds."""
+    """Ask every sink for what it holds; one that does not tell is no reason to hide the others."""
     return [_index_facts(index, sink) for index in spec.indexes for sink in index.sinks]
 
 
@@ -172,7 +172,7 @@ def _index_facts(index: IndexSpec, sink_spec: SinkSpec) -> IndexFacts:
             return _stored_facts(index, sink_spec, sink)
         finally:
             sink.close()
-    except SinkUnavailable as error:
+    except SinkError as error:
         return IndexFacts(index.name, sink_spec.name, "unavailable", error=str(error))
 
 
