@@ -18,13 +18,15 @@ MOST_KEYS = 1000
 """Values that one debt names. They lie in the sink's state, which is written with every batch."""
 _MOST_REACHED = 20
 """Debts of an index that name values; more of them are all that is held."""
+BY_REFERENCES = "references"
+"""In place of a path: the values are tokens, and lead to what the sink finds by them."""
 
 
 class Scope(StrEnum):
     """Which documents are owed; each covers those before it, except that `GONE` does not cover `REACHED`."""
 
     REACHED = "reached"
-    """Those that some values lead to along one path; which values and which path, `Debt.reach` says."""
+    """Those that some values lead to, along one path or by references; `Debt.reach` says which and how."""
     GONE = "gone"
     """Those that the sink holds of rows that are no longer there."""
     HELD = "held"
@@ -57,7 +59,7 @@ class Reach:
     """Where paths begin: tuples of values, of the row that changed or of the one that it refers to."""
 
     place: str
-    """The path, as `builder/paths.py` names it."""
+    """The path, as `builder/paths.py` names it, or `BY_REFERENCES`."""
     keys: tuple[tuple[str, ...], ...]
 
 

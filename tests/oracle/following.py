@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from flusso.capture.stream import CaptureSpec, CaptureStream
 from flusso.capture.transactions import Position
 from flusso.catalog import TableName
 from flusso.change import WatchedTable
-from flusso.debt import Debt, Owed, Scope, join
+from flusso.debt import BY_REFERENCES, Debt, Owed, Scope, join
 from flusso.document import DocumentId, WriteReport, key_of
 from flusso.engine import tasks, work
 from flusso.engine.frames import ID_SCHEMA, changes_batch
@@ -234,6 +234,10 @@ class Follower:
                 self._pay(index, debt)
 
     def _pay(self, index: str, debt: Debt) -> None:
+        if debt.reach is not None and debt.reach.place == BY_REFERENCES:
+            tokens = [token for (token,) in debt.reach.keys]
+            self._build(index, debt, work.sink(self._sink).find_references(self._targets[index], tokens))
+            return
         if debt.scope in (Scope.REACHED, Scope.WHOLE):
             with self.database.connect() as conn:
                 ranges = plan_ranges(conn, self._plans[index], 0.01)
@@ -241,9 +245,11 @@ class Follower:
             self._check(_turns(run, index))
         if debt.scope is Scope.REACHED:
             return
+        self._build(index, debt, self.ids(index))
+
+    def _build(self, index: str, debt: Debt, ids: Iterable[str]) -> None:
         columns = len(self._plans[index].key)
-        held = [DocumentId(index, key_of(id_, columns)) for id_ in self.ids(index)]
-        for document in held:
+        for document in [DocumentId(index, key_of(id_, columns)) for id_ in ids]:
             self.meanwhile()
             run = tasks.write_held(self._spec(), [[document]], only_gone=debt.scope is Scope.GONE)
             self._check(_reports(run, iter([_number(0)])))

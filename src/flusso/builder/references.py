@@ -27,6 +27,7 @@ from flusso.schema.model import Columns
 
 MAX_KEY_BYTES = 200
 """A longer key is hashed: tokens are terms of a search index, and many."""
+_MARK_LENGTH = 4
 _SHORT = (
     *("bool", "int2", "int4", "int8", "oid", "float4", "float8", "money", "uuid"),
     *("date", "time", "timetz", "timestamp", "timestamptz"),
@@ -126,6 +127,12 @@ def tokens_of(
     return list(found)
 
 
+def tables_named(references: Iterable[Reference], tokens: Collection[str]) -> list[TableName]:
+    """Say of which tables tokens are."""
+    marks = {token[:_MARK_LENGTH] for token in tokens}
+    return sorted({each.table for each in references if _mark(each.table) in marks})
+
+
 def is_shown(value: str | None) -> TypeGuard[str]:
     """Whether the old row of a blind change has a column. No column of such an identity is ever null."""
     return value is not None and value != UNCHANGED
@@ -133,4 +140,4 @@ def is_shown(value: str | None) -> TypeGuard[str]:
 
 def _mark(table: TableName) -> str:
     """Tell the tables of an index apart in few characters."""
-    return f"{zlib.crc32(str(table).encode()) & 0xFFFF:04x}"
+    return f"{zlib.crc32(str(table).encode()) & 0xFFFF:0{_MARK_LENGTH}x}"

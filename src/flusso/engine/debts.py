@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from flusso.builder.extents import Extent, read_extents
 from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange, cut_ranges
-from flusso.debt import Cursor, Debt, Reach, Scope
+from flusso.debt import BY_REFERENCES, Cursor, Debt, Reach, Scope
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
 from flusso.engine.due import settle_due
@@ -49,6 +50,8 @@ class _Progress:
     documents: int = 0
     share: int = _FIRST_SHARE
     turn: int = 0
+    found: Iterator[str] | None = None
+    """Ids that a look-up has still to give."""
 
 
 @dataclass(slots=True)
@@ -124,9 +127,12 @@ class Payer:
         progress.turn = self._count
         if debt.reach is not None:
             debt = self.ledger.begin(entry, debt)
-        meant = _as_known(self.spec.plans[entry.plan_name], debt)
-        pay = self._pay_rows if _needs_rows(entry, meant) else self._pay_held
-        cursor, totals = pay(entry, meant, progress)
+        meant = _as_known(entry, self.spec.plans[entry.plan_name], debt)
+        if _is_by_references(meant):
+            cursor, totals = self._pay_referring(entry, meant, progress)
+        else:
+            pay = self._pay_rows if _needs_rows(entry, meant) else self._pay_held
+            cursor, totals = pay(entry, meant, progress)
         progress.documents += totals.written + totals.removed + totals.superseded
         highest = totals.highest_version
         if cursor is None:
@@ -208,6 +214,33 @@ class Payer:
             totals = self._write_held(spec, shares, debt.scope) if shares else Totals()
         return replace(debt.cursor, are_rows_paid=True, after=after) if after else None, totals
 
+    def _pay_referring(self, entry: Entry, debt: Debt, progress: _Progress) -> tuple[Cursor | None, Totals]:
+        """Write the next documents that have the tokens; a sink that keeps nothing gets what another finds.
+
+        A look-up has no place to go on at: after a failure or a restart it begins again.
+        """
+        if debt.reach is None or not entry.destination.target.keeps_references:
+            return None, Totals()
+        index, target = entry.plan_name, entry.destination.target
+        columns = len(self.spec.plans[index].key)
+        others = [each for each in self.spec.destinations[index] if not each.sink.capabilities.keeps_state]
+        spec = replace(self._spec_of(entry), destinations={index: (entry.destination, *others)})
+        found, progress.found = progress.found, None
+        if found is None:
+            tokens = [token for (token,) in debt.reach.keys]
+            found = work.sink(entry.destination.sink).find_references(target, tokens)
+        with self.turns.slots(self.turns.parallelism) as slots:
+            shares = [
+                [DocumentId(index, key_of(id_, columns)) for id_ in ids]
+                for _ in range(slots)
+                if (ids := list(islice(found, _IDS_IN_A_SHARE)))
+            ]
+            totals = self._write_held(spec, shares, debt.scope) if shares else Totals()
+        if len(shares) < slots:
+            return None, totals
+        progress.found = found
+        return debt.cursor, totals
+
     def _write_held(self, spec: WorkSpec, shares: Sequence[Sequence[DocumentId]], scope: Scope) -> Totals:
         run = tasks.write_held(spec, shares, only_gone=scope is Scope.GONE)
         return self.turns.settle(self.turns.run(run, len(shares)), spec)
@@ -229,11 +262,20 @@ def _place(entry: Entry) -> tuple[str, str, int]:
     return entry.state.index, entry.destination.sink.name, entry.state.generation
 
 
-def _as_known(plan: IndexPlan, debt: Debt) -> Debt:
-    """Take a debt along a path that the plan does not have for one of everything."""
+def _as_known(entry: Entry, plan: IndexPlan, debt: Debt) -> Debt:
+    """Take a debt along a path that the plan does not have for one of everything, and one of references that
+    the generation does not have for one of all that is held."""
+    if _is_by_references(debt):
+        is_held = entry.destination.sink.capabilities.keeps_state
+        has_tokens = entry.destination.target.keeps_references
+        return replace(debt, scope=Scope.HELD, reach=None) if is_held and not has_tokens else debt
     if debt.reach is None or any(path.place == debt.reach.place for path in plan.paths):
         return debt
     return replace(debt, scope=Scope.WHOLE, reach=None)
+
+
+def _is_by_references(debt: Debt) -> bool:
+    return debt.reach is not None and debt.reach.place == BY_REFERENCES
 
 
 def _needs_rows(entry: Entry, debt: Debt) -> bool:
