@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from flusso.catalog import IdentityKind, TableName
 from flusso.diagnostic import Code
 from flusso.engine.blind import HEALS, Blind, find_blind, sum_up
 from flusso.engine.preflight import examine, look_for_blind
-from market import create_market
+from flusso.schema.digest import digest
+from flusso.sinks.base import IndexState
+from market import create_market, market_schema
 from pipelines import market_spec, sqlite_sink
 
 ORDERS = TableName("public", "orders")
@@ -85,3 +88,33 @@ def test_check_run_and_status_name_the_same_blind_relations(database: Database, 
     for statement in status["blind"][0]["sql"]:
         database.execute(statement)
     assert json.loads(deployment.call("status", "--format", "json").stdout)["blind"] == []
+
+
+@pytest.mark.postgres
+def test_check_tells_what_is_stale_until_the_generation_with_references_serves(
+    database: Database, tmp_path: Path
+) -> None:
+    create_market(database, users=1)
+    deployment = Deployment(tmp_path, database)
+    opened = sqlite_sink(tmp_path).open()
+    opened.save_state(IndexState("users", digest(market_schema(), {}), 1, serves=True))
+    opened.close()
+    database.execute("alter table items replica identity default")
+    (found,) = json.loads(deployment.call("check", "--format", "json").stdout)["findings"]
+    assert (found["code"], found["field"]) == (Code.BLIND_RELATION, "orders.items")
+    assert "stale until a new generation, which keeps references, serves" in found["message"]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("sink", ["absent file", "closed port"])
+def test_check_makes_no_sink_and_needs_none(database: Database, tmp_path: Path, sink: str) -> None:
+    create_market(database, users=1)
+    database.execute("alter table items replica identity default")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        search = f'[sinks.search]\ntype = "opensearch"\nurl = "{url}"\n'
+        deployment = Deployment(tmp_path, database, sink=search if sink == "closed port" else None)
+        (found,) = json.loads(deployment.call("check", "--format", "json").stdout)["findings"]
+    assert found["code"] == Code.KEPT_BY_REFERENCES
+    assert not (tmp_path / "index.db").exists()

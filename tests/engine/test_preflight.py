@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import Database
-from flusso.diagnostic import Code
+from flusso.diagnostic import Code, Diagnostic
+from flusso.engine import work
 from flusso.engine.events import Event, IdentitySet, Noticed
 from flusso.engine.preflight import examine
 from flusso.engine.provision import prepare
+from flusso.engine.spec import PipelineSpec
 from flusso.errors import SchemaError, SourceRefused
 from flusso.ops.logs import describe
 from flusso.postgres.connect import Dsn
 from market import create_market
-from pipelines import market_spec, sqlite_sink
+from pipelines import market_spec, publish_seeded, sqlite_sink
 
 pytestmark = pytest.mark.postgres
 
@@ -77,3 +79,26 @@ def test_managed_identities_are_set_told_and_then_exact(database18: Database, tm
     assert [event.finding.code for event in events if isinstance(event, Noticed)] == [Code.MANAGED_IDENTITY]
     with database18.connect() as conn:
         assert examine(conn, spec).findings == ()
+
+
+def test_a_start_tells_what_is_stale_until_the_generation_with_references_serves(
+    database18: Database, tmp_path: Path
+) -> None:
+    create_market(database18, users=3)
+    spec = market_spec(database18, sqlite_sink(tmp_path), keeps_references=True)
+    assert _told(spec) == []
+    database18.execute("alter table items replica identity default")
+    (stale,) = _told(spec)
+    assert stale.code is Code.BLIND_RELATION
+    assert "stale until a new generation, which keeps references, serves" in stale.message
+    assert [finding.code for finding in _told(spec)] == [Code.KEPT_BY_REFERENCES]
+
+
+def _told(spec: PipelineSpec) -> list[Diagnostic]:
+    """Start, let readers see what is there, and give what was said."""
+    events: list[Event] = []
+    prepared = prepare(spec, events.append, threading.Event())
+    assert prepared is not None
+    publish_seeded(prepared.ledger, "users")
+    work.forget()
+    return [event.finding for event in events if isinstance(event, Noticed)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +17,16 @@ from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Pub
 from flusso.cli.report import open_console, print_findings, summarize, to_json
 from flusso.diagnostic import Code, Diagnostic, Severity
 from flusso.engine.preflight import examine
-from flusso.errors import ConfigError, SourceError, SourceUnavailable
+from flusso.engine.roster import sinks_of
+from flusso.engine.spec import PipelineSpec
+from flusso.errors import ConfigError, FlussoError, SourceError, SourceUnavailable
 from flusso.postgres.connect import connect
+from flusso.sinks.base import States
+from flusso.sinks.search.connection import SearchSpec
+from flusso.sinks.sqlite import SqliteSpec
+
+_ASK_S = 5.0
+"""How long a sink may take to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ def _check(config: Path, *, offline: bool, slot: str | None, publication: str | 
         return Checked(deployment.warnings, f"{names}, the files are right")
     try:
         with connect(spec.dsn) as conn:
-            examined = examine(conn, spec)
+            examined = examine(conn, spec, lambda: _ask_sinks(spec))
             about_slot = inspect_slot(conn, spec.slot, reseeds=spec.reseeds)
     except SourceError as error:
         code = Code.SOURCE_UNAVAILABLE if isinstance(error, SourceUnavailable) else Code.SOURCE_REFUSED
@@ -78,3 +87,17 @@ def _check(config: Path, *, offline: bool, slot: str | None, publication: str | 
         (*deployment.warnings, *with_places((*examined.findings, *about_slot), deployment)),
         f"{names} over {tables} table{'' if tables == 1 else 's'}, files and database fit",
     )
+
+
+def _ask_sinks(spec: PipelineSpec) -> list[States]:
+    """Read what the sinks remember, of those that tell without much ado: `check` is for the source."""
+    found: list[States] = []
+    for sink in sinks_of(spec.indexes):
+        if isinstance(sink, SqliteSpec) and not Path(sink.path).exists():
+            continue  # to open it would make it
+        if isinstance(sink, SearchSpec):
+            sink = replace(sink, max_retries=0, timeout_s=min(sink.timeout_s, _ASK_S))
+        if sink.capabilities.keeps_state:
+            with suppress(FlussoError), closing(sink.open()) as opened:
+                found.append(opened.load_states())
+    return found

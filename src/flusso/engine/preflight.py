@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flusso.builder.check.costs import count_rows
@@ -48,8 +48,12 @@ class Examined:
     """What may go stale, as it is told."""
 
 
-def examine(conn: Connection, spec: PipelineSpec) -> Examined:
-    """Find all there is to find; changes nothing."""
+def examine(conn: Connection, spec: PipelineSpec, ask: Callable[[], Collection[States]] = tuple) -> Examined:
+    """Find all there is to find; changes nothing.
+
+    `ask` gives what sinks remember: whether the generation that readers see has the references that are
+    needed. It is called where that makes a difference.
+    """
     findings = inspect_prerequisites(conn, spec.dsn, spec.slot)
     if spec.read_dsn is not None:
         findings += inspect_replica(conn, spec.read_dsn)
@@ -62,7 +66,7 @@ def examine(conn: Connection, spec: PipelineSpec) -> Examined:
     findings += find_shared_rows(watched)
     coverage = inspect_coverage(conn, spec.publication, watched, manages_identity=spec.manages_identity)
     findings += coverage.findings(manage=spec.manage_publication)
-    blind = _blind(spec, checked.plans, coverage, checked.rows)
+    blind = _as_told(_blind(spec, checked.plans, coverage, checked.rows), ask)
     findings += (one.finding() for one in blind)
     if spec.manages_identity:
         findings += (_managed(need) for need in coverage.identities if need.is_mendable)
@@ -130,10 +134,13 @@ def look_for_blind(conn: Connection, spec: PipelineSpec) -> tuple[Blind, ...]:
         plans.append(compile_(index.name, index.schema, catalog))
         rows[index.name] = count_rows(index.name, index.schema, catalog, facts)
     found = _blind(spec, plans, inspect_coverage(conn, spec.publication, watched_tables(plans)), rows)
-    if not any(one.is_kept for one in found):
-        return found
     sinks = dict.fromkeys(sink for index in spec.indexes for sink in index.sinks)
-    return tuple(as_served(found, [_states(sink) for sink in sinks if sink.capabilities.keeps_state]))
+    return _as_told(found, lambda: [_states(sink) for sink in sinks if sink.capabilities.keeps_state])
+
+
+def _as_told(blind: tuple[Blind, ...], ask: Callable[[], Collection[States]]) -> tuple[Blind, ...]:
+    """Take what readers see into account; without references nobody is asked."""
+    return tuple(as_served(blind, ask())) if any(one.is_kept for one in blind) else blind
 
 
 def _states(spec: SinkSpec) -> States:

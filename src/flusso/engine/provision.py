@@ -7,7 +7,7 @@ the slot nor a snapshot would show is over, and only then may a seed read.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flusso.builder.complete import complete
@@ -86,7 +86,7 @@ def prepare(
     with connect(spec.dsn) as conn:
         known = load_states(spec.indexes)
         retained = find_retained(spec.indexes, known)
-        examined = _examine(conn, spec, retained, tell)
+        examined = _examine(conn, spec, retained, tell, known.values())
         plans = plans_as_kept((*spec.indexes, *retained), examined, known.values())
         watched = watched_tables(plans.values())
         published = Published(examined.coverage.marks, reads_by_plan(examined.plans, spec.indexes))
@@ -132,9 +132,9 @@ def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threadin
     owed, and a seed beside the stream goes on. Raises what a start would raise.
     """
     with connect(spec.dsn) as conn:
-        examined = _examine(conn, spec, prepared.retained, tell)
-        indexes = (*spec.indexes, *prepared.retained)
-        found = plans_as_kept(indexes, examined, load_states(spec.indexes).values())
+        known = load_states(spec.indexes).values()
+        examined = _examine(conn, spec, prepared.retained, tell, known)
+        found = plans_as_kept((*spec.indexes, *prepared.retained), examined, known)
         watched = watched_tables(found.values())
         coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
         plans = {index: without_partitions(plan) for index, plan in found.items()}
@@ -157,12 +157,18 @@ def create_slot(conn: Connection, spec: PipelineSpec, tell: Listener) -> tuple[S
     return ensure_slot(conn, spec.slot, is_failover=spec.is_failover)
 
 
-def _examine(conn: Connection, spec: PipelineSpec, retained: Sequence[IndexSpec], tell: Listener) -> Examined:
+def _examine(
+    conn: Connection,
+    spec: PipelineSpec,
+    retained: Sequence[IndexSpec],
+    tell: Listener,
+    known: Collection[States] = (),
+) -> Examined:
     """Look at source and schemas; tell what is worth a word, refuse what is wrong.
 
     A retained schema that does not fit any more has no plan, and is no reason to refuse.
     """
-    examined = examine(conn, replace(spec, indexes=(*spec.indexes, *retained)))
+    examined = examine(conn, replace(spec, indexes=(*spec.indexes, *retained)), lambda: known)
     old = {each.name for each in retained}
     findings = [finding for finding in examined.findings if finding.index not in old]
     for finding in findings:
