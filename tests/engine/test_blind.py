@@ -15,7 +15,7 @@ from flusso.capture.identity import IdentityNeed
 from flusso.capture.leaves import Identity
 from flusso.catalog import IdentityKind, TableName
 from flusso.diagnostic import Code
-from flusso.engine.blind import HEALS, Blind, find_blind, sum_up
+from flusso.engine.blind import HEALS, Blind, find_blind, sum_up, weigh
 from flusso.engine.preflight import examine, look_for_blind
 from flusso.schema.digest import digest
 from flusso.sinks.base import IndexState
@@ -53,6 +53,37 @@ def test_places_with_the_same_link_are_told_together() -> None:
         "users.orders, users.orderCount",
         "users.orders",
     ]
+
+
+KEPT = replace(BLIND, reference="orders", rows=6000)
+ITEMS = replace(KEPT, field="items", table=TableName("public", "items"), rows=5000)
+
+
+def costly(*blind: Blind) -> list[str]:
+    return [one.field for one in weigh(blind, 10_000) if one.is_costly]
+
+
+def test_references_of_a_document_are_judged_all_together() -> None:
+    """And the table with the most of them is the one to give an identity: then the rest is few enough."""
+    assert costly(KEPT, ITEMS) == ["orders"]
+    assert costly(KEPT, replace(ITEMS, index="others")) == []
+
+
+def test_the_advice_names_what_the_place_has_and_the_whole_document() -> None:
+    (one, _) = weigh([KEPT, ITEMS], 10_000)
+    assert one.finding().code is Code.MANY_REFERENCES
+    assert str(one.remedy).endswith(
+        "-- instead of about 6,000 references in a document that has 11,000 in all"
+    )
+
+
+def test_places_that_share_their_references_count_once() -> None:
+    assert costly(KEPT, replace(KEPT, field="orderCount")) == []
+    assert costly(KEPT, replace(KEPT, field="sold", columns=("seller_id",))) == ["orders", "sold"]
+
+
+def test_where_no_identity_can_be_had_the_next_table_is_advised() -> None:
+    assert costly(replace(KEPT, sql=()), ITEMS) == ["items"]
 
 
 @pytest.mark.postgres

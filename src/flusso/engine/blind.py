@@ -38,9 +38,11 @@ class Blind:
     reference: str = ""
     """The reference that documents keep instead, as a sink remembers it; empty where they do not."""
     rows: float = 0.0
-    """An estimate of the references in one document; 0 when nothing is known."""
-    max_rows: int = 10_000
-    """Above so many the identity is the better choice."""
+    """An estimate of the references that one document has here; 0 when nothing is known."""
+    all_rows: float = 0.0
+    """The same of all places of a document together."""
+    is_costly: bool = False
+    """Whether there are so many references that the identity is the better choice, and can be had."""
     note: str = ""
     """What else there is to say."""
 
@@ -48,11 +50,6 @@ class Blind:
     def is_kept(self) -> bool:
         """Whether references keep it exact."""
         return bool(self.reference)
-
-    @property
-    def is_costly(self) -> bool:
-        """Whether there are so many references that the identity is the better choice, and can be had."""
-        return self.is_kept and self.rows > self.max_rows and bool(self.sql)
 
     @property
     def cost(self) -> str:
@@ -77,7 +74,8 @@ class Blind:
         """
         sql = " ".join(f"{statement};" for statement in self.sql)
         if self.is_kept:
-            return f"{sql} -- instead of {self.cost}" if self.is_costly else self.cost
+            of_all = f" that has {rounded(self.all_rows):,} in all" if self.all_rows > self.rows else ""
+            return f"{sql} -- instead of {self.cost}{of_all}" if self.is_costly else self.cost
         if self.sql:
             return f"{sql} -- {HEALS}"
         return "; ".join((*self.reasons, HEALS))
@@ -108,6 +106,36 @@ def find_blind(plans: Iterable[IndexPlan], needs: Collection[IdentityNeed]) -> I
                     tuple(reasons),
                     kept.get((path.field, path.table), ""),
                 )
+
+
+def weigh(blind: Sequence[Blind], most: int) -> Iterator[Blind]:
+    """Say where the identity is the better choice: for the tables with the most references in a document,
+    until what is left there is no more than that many."""
+    costly: set[tuple[str, TableName]] = set()
+    totals: dict[str, float] = {}
+    for index in {one.index for one in blind}:
+        kept = [one for one in blind if one.index == index and one.is_kept]
+        weights = _weights(kept)
+        left = totals[index] = sum(weights.values())
+        mendable = {one.table for one in kept if one.sql}
+        for table in sorted(mendable, key=lambda table: (-weights[table], table)):
+            if left > most:
+                costly.add((index, table))
+                left -= weights[table]
+    for one in blind:
+        is_costly = one.is_kept and bool(one.sql) and (one.index, one.table) in costly
+        yield replace(one, all_rows=totals[one.index], is_costly=is_costly)
+
+
+def _weights(kept: Iterable[Blind]) -> dict[TableName, float]:
+    """Count the references to each table. Places with the same link share them: the largest has them all."""
+    most: dict[tuple[TableName, tuple[str, ...]], float] = {}
+    for one in kept:
+        most[one.table, one.columns] = max(one.rows, most.get((one.table, one.columns), 0.0))
+    found: dict[TableName, float] = {}
+    for (table, _), rows in most.items():
+        found[table] = found.get(table, 0.0) + rows
+    return found
 
 
 def as_served(blind: Iterable[Blind], states: Collection[States]) -> Iterator[Blind]:

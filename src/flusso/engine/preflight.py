@@ -25,7 +25,7 @@ from flusso.capture.identity import IdentityNeed
 from flusso.capture.prerequisites import inspect_failover, inspect_prerequisites, inspect_replica
 from flusso.catalog import Catalog
 from flusso.diagnostic import Code, Diagnostic, Severity
-from flusso.engine.blind import Blind, as_served, find_blind
+from flusso.engine.blind import Blind, as_served, find_blind, weigh
 from flusso.engine.continuity import index_of
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import SchemaError, SourceRefused
@@ -158,15 +158,15 @@ def _blind(
         return ()
     needs = [need for need in coverage.identities if not (spec.manages_identity and need.is_mendable)]
     mute = "" if not spec.keeps_references else "(none of its sinks keeps references)"
-    return tuple(
+    found = [
         replace(
             one,
             rows=rows[one.index].get(one.field, 0.0),
-            max_rows=spec.max_references,
             note="" if one.index in spec.referring else mute,
         )
         for one in find_blind(plans, needs)
-    )
+    ]
+    return tuple(weigh(found, spec.max_references))
 
 
 def _managed(need: IdentityNeed) -> Diagnostic:
