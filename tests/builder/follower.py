@@ -5,11 +5,11 @@ What a follower holds after any change must be, byte for byte, what seeding from
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import psycopg
+from kept import Kept
 
 from fix_postgres import Database
 from flusso.builder.plan import IndexPlan, compile_index, compile_referring, watched_tables
@@ -27,6 +27,7 @@ from flusso.document import DocumentId, Key, id_text, key_of
 from flusso.postgres.introspect import read_catalog
 from flusso.schema.model import IndexSchema, tables_of
 from flusso.schema.parse import parse_schema
+from flusso.sinks.base import Sink
 from waiting import wait_until
 
 _MARK = WatchedTable(TableName("public", "follower_mark"), ("id",))
@@ -34,10 +35,10 @@ Documents = dict[str, dict[str, bytes]]
 
 
 class Follower:
-    """Some indexes of a database, kept in step."""
+    """Some indexes of a database, kept in step; with a sink, documents are found by their references too."""
 
     def __init__(
-        self, database: Database, schemas: Mapping[str, str | IndexSchema], *, keeps_references: bool = False
+        self, database: Database, schemas: Mapping[str, str | IndexSchema], sink: Sink | None = None
     ) -> None:
         database.execute("create table follower_mark (id int primary key)")
         parsed = {
@@ -47,7 +48,7 @@ class Follower:
         tables = {table for schema in parsed.values() for table in tables_of(schema)}
         with database.connect() as conn:
             catalog = read_catalog(conn, tables)
-            compile_ = compile_referring if keeps_references else compile_index
+            compile_ = compile_index if sink is None else compile_referring
             self.plans = [compile_(name, schema, catalog) for name, schema in parsed.items()]
             required = [WatchedTable(table, ()) for table in sorted(tables)]
             ensure_coverage(conn, "flusso", [*required, _MARK], manage=True)
@@ -60,28 +61,34 @@ class Follower:
         # Statements of one call are one transaction, though each ends by itself.
         self._writer = psycopg.connect(database.dsn.text, autocommit=True)
         self._marks = 0
-        self.tokens: dict[tuple[str, str], frozenset[str]] = {}
-        self.documents = self.seed()
+        self._kept = None if sink is None else Kept(sink, parsed)
+        self.documents = self.fill()
 
     def stop(self) -> None:
         self._stream.stop()
         self.conn.close()
         self._writer.close()
 
+    def fill(self) -> Documents:
+        """Read every document anew and keep it with its tokens."""
+        return {plan.index: self._keep(plan, self._read_all(plan)) for plan in self.plans}
+
     def seed(self, indexes: Collection[str] | None = None) -> Documents:
-        """Read every document anew, as a seed does, of all indexes or of some."""
-        found: Documents = {}
-        conn = self.conn
-        for plan in self.plans:
-            if indexes is not None and plan.index not in indexes:
-                continue
-            batches = [batch for part in plan_ranges(conn, plan, 1) for batch in read_range(conn, plan, part)]
-            found[plan.index] = {
-                built.id: built.body for batch in batches for built in batch if built.body is not None
-            }
-            for built in (built for batch in batches for built in batch):
-                self._refer(plan, built)
-        return found
+        """Read every document anew, of all indexes or of some; tokens stay those of what was built."""
+        return {
+            plan.index: _bodies(self._read_all(plan))
+            for plan in self.plans
+            if indexes is None or plan.index in indexes
+        }
+
+    def _read_all(self, plan: IndexPlan) -> list[Built]:
+        parts = plan_ranges(self.conn, plan, 1)
+        return [built for part in parts for batch in read_range(self.conn, plan, part) for built in batch]
+
+    def _keep(self, plan: IndexPlan, documents: list[Built]) -> dict[str, bytes]:
+        if self._kept is not None:
+            self._kept.put(plan.index, documents)
+        return _bodies(documents)
 
     def apply(self, sql: str) -> set[tuple[str, str]]:
         """Make a change, follow it, and name the documents that were built for it."""
@@ -89,7 +96,7 @@ class Follower:
         touched: dict[str, dict[Key, None]] = {plan.index: {} for plan in self.plans}
         for document in self.resolve(changes):
             touched[document.index][document.key] = None
-        for index, id_ in self.referring(changes, self.tokens):
+        for index, id_ in self.referring(changes):
             touched[index][key_of(id_, len(self._plan(index).key))] = None
         truncated = {owed.index for owed in find_owed(self.plans, changes)}
         for plan in self.plans:
@@ -107,26 +114,24 @@ class Follower:
     def _plan(self, index: str) -> IndexPlan:
         return next(plan for plan in self.plans if plan.index == index)
 
-    def referring(
-        self, changes: list[Change], held: Mapping[tuple[str, str], frozenset[str]]
-    ) -> list[tuple[str, str]]:
-        """Look up what was built from the rows of blind changes."""
-        wanted = {plan.index: set(tokens_of(plan.references, changes, self.watched)) for plan in self.plans}
-        return [place for place, tokens in held.items() if not tokens.isdisjoint(wanted[place[0]])]
-
-    def _refer(self, plan: IndexPlan, built: Built) -> None:
-        if built.tokens is None:
-            self.tokens.pop((plan.index, built.id), None)
-        else:
-            self.tokens[plan.index, built.id] = frozenset(json.loads(built.tokens))
+    def referring(self, changes: list[Change]) -> set[tuple[str, str]]:
+        """Look up what was built from the rows of blind changes; nobody is asked without any."""
+        if self._kept is None:
+            return set()
+        wanted = {plan.index: tokens_of(plan.references, changes, self.watched) for plan in self.plans}
+        return {
+            (index, id_)
+            for index, tokens in wanted.items()
+            if tokens
+            for id_ in self._kept.find(index, tokens)
+        }
 
     def _build(self, plan: IndexPlan, keys: list[Key]) -> None:
-        for built in read_documents(self.conn, plan, keys):
-            self._refer(plan, built)
-            if built.body is None:
-                self.documents[plan.index].pop(built.id, None)
-            else:
-                self.documents[plan.index][built.id] = built.body
+        built = read_documents(self.conn, plan, keys)
+        held = self.documents[plan.index]
+        for each in built:
+            held.pop(each.id, None)
+        held.update(self._keep(plan, built))
 
     def read(self, *transactions: str, after: str | None = None) -> list[Change]:
         """Do something, and read on until the mark that follows it; what is done before is left out."""
@@ -156,12 +161,16 @@ class Follower:
         return str(self._marks)
 
 
+def _bodies(documents: list[Built]) -> dict[str, bytes]:
+    return {built.id: built.body for built in documents if built.body is not None}
+
+
 @contextmanager
 def following(
-    database: Database, schemas: Mapping[str, str | IndexSchema], *, keeps_references: bool = False
+    database: Database, schemas: Mapping[str, str | IndexSchema], sink: Sink | None = None
 ) -> Iterator[Follower]:
     """Follow a database until the end of the block."""
-    follower = Follower(database, schemas, keeps_references=keeps_references)
+    follower = Follower(database, schemas, sink)
     try:
         yield follower
     finally:

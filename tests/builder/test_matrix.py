@@ -3,18 +3,21 @@
 One test for each cell of the matrix: the change is made in Postgres, read from a real slot and resolved. All
 documents that a SELECT gives otherwise than before must be among those found, and those found must be the
 ones that the cell names. All of it twice: with the identities that the worlds set, and with the default one
-on every table, where documents are found by the references that they keep.
+on every table, where documents are found by the references that a SQLite sink keeps of them. A cell of each
+kind looks them up in OpenSearch too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from follower import Documents, Follower, following
 from matrix import OWED
-from worlds import WORLDS
+from worlds import FURTHER_CHAINS, WORLDS
 
 from fix_postgres import fresh_database
 from flusso.builder.ranges import plan_ranges, read_reached
@@ -23,16 +26,53 @@ from flusso.change import Change
 from flusso.debt import Owed, Scope
 from flusso.demo.server import EmbeddedServer
 from flusso.document import DocumentId, id_text
+from flusso.sinks.base import Sink
+from flusso.sinks.search.opensearch import OpenSearchSpec
+from flusso.sinks.sqlite import SqliteSpec
+from search_place import new_place
 from sizes import IS_FULL
 
-pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("matrix")]
+pytestmark = pytest.mark.postgres
 
-CELLS = [
-    pytest.param(number, place, id=f"{world.name}: {cell.row}, {cell.column}")
-    for number, world in enumerate(WORLDS)
-    for place, cell in enumerate(world.cells)
-]
+Rounds = Sequence[Mapping[int, int]]
+"""What is done together: for some worlds, by their numbers, the place of one of their cells."""
 
+
+def all_rounds() -> Rounds:
+    longest = max(len(world.cells) for world in WORLDS)
+    return [
+        {n: place for n, world in enumerate(WORLDS) if place < len(world.cells)} for place in range(longest)
+    ]
+
+
+def rounds_of_each_kind() -> Rounds:
+    """Choose one cell for each row and column, spread over the worlds so that there are few rounds."""
+    where: dict[tuple[str, str], dict[int, int]] = {}
+    for number, world in enumerate(WORLDS):
+        for place, cell in enumerate(world.cells):
+            if cell.touched != OWED and world not in FURTHER_CHAINS:
+                where.setdefault((cell.row, cell.column), {})[number] = place
+    chosen: dict[int, list[int]] = {}
+    for places in sorted(where.values(), key=len):  # what only one world has leaves no choice
+        number = min(places, key=lambda each: len(chosen.get(each, ())))
+        chosen.setdefault(number, []).append(places[number])
+    longest = max(map(len, chosen.values()))
+    return [{n: places[at] for n, places in chosen.items() if at < len(places)} for at in range(longest)]
+
+
+def params_of(rounds: Rounds) -> list[Any]:
+    found = sorted((number, place) for chosen in rounds for number, place in chosen.items())
+    return [
+        pytest.param(
+            number,
+            place,
+            id=f"{(world := WORLDS[number]).name}: {(cell := world.cells[place]).row}, {cell.column}",
+        )
+        for number, place in found
+    ]
+
+
+ALL, OF_EACH_KIND = all_rounds(), rounds_of_each_kind()
 
 AS_IT_COMES = """
 do $$
@@ -67,38 +107,38 @@ class Outcome:
 
 
 class Scene:
-    """One stream over the tables and indexes of all worlds. Worlds share no table, so the nth cells of all of
-    them are done together: waiting for the stream is what takes long."""
+    """One stream over the tables and indexes of all worlds. Worlds share no table, so one cell
+    of each is done together: waiting for the stream is what takes long."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: Follower, rounds: Rounds) -> None:
         self._follower = follower
+        self._rounds = rounds
+        self._round_of = {cell: at for at, chosen in enumerate(rounds) for cell in chosen.items()}
         self._first: Documents | None = None
-        self._tokens: dict[tuple[str, str], frozenset[str]] = {}
-        self._rounds: dict[int, dict[int, Outcome]] = {}
+        self._done: dict[int, dict[int, Outcome]] = {}
 
     def outcome(self, number: int, place: int) -> Outcome:
-        if place not in self._rounds:
-            self._rounds[place] = self._do(place)
-        return self._rounds[place][number]
+        at = self._round_of[number, place]
+        if at not in self._done:
+            self._done[at] = self._do(at)
+        return self._done[at][number]
 
-    def _do(self, place: int) -> dict[int, Outcome]:
+    def _do(self, at: int) -> dict[int, Outcome]:
         follower = self._follower
-        worlds = [(number, world) for number, world in enumerate(WORLDS) if place < len(world.cells)]
+        cells = {number: WORLDS[number].cells[place] for number, place in self._rounds[at].items()}
         resets = {number: named(world.reset, number) for number, world in enumerate(WORLDS)}
         if self._first is None:
             follower.read(*resets.values())
-            self._first = follower.seed()
-            self._tokens = dict(follower.tokens)
-        transactions = [named(sql, number) for number, world in worlds for sql in world.cells[place].sql]
-        reset = "; ".join(resets[number] for number, _ in worlds)
-        changes = follower.read(*transactions, after=reset)
-        after = follower.seed({named(name, number) for number, world in worlds for name in world.schemas})
+            self._first = follower.fill()
+        transactions = [named(sql, number) for number, cell in cells.items() for sql in cell.sql]
+        changes = follower.read(*transactions, after="; ".join(resets[number] for number in cells))
+        after = follower.seed({named(name, number) for number in cells for name in WORLDS[number].schemas})
         touched = {(each.index, id_text(each.key)) for each in follower.resolve(changes)}
-        if IS_FULL or place % 7 == 0:
+        if IS_FULL or at % 7 == 0:
             self._check_reached(changes, touched)
-        touched |= set(follower.referring(changes, self._tokens))
+        touched |= follower.referring(changes)
         owed = {each.index: each.scope for each in find_owed(follower.plans, changes)}
-        return {number: self._outcome(number, after, touched, owed) for number, _ in worlds}
+        return {number: self._outcome(number, after, touched, owed) for number in cells}
 
     def _check_reached(self, changes: list[Change], touched: set[tuple[str, str]]) -> None:
         """What is owed instead of named, when it is too much, leads to the same rows of the root."""
@@ -129,30 +169,62 @@ class Scene:
         )
 
 
-@pytest.fixture(scope="module", params=["declared", "default"])
-def scene(request: pytest.FixtureRequest, server_of: Callable[[int], EmbeddedServer]) -> Iterator[Scene]:
-    is_default = request.param == "default"
-    for database in fresh_database(server_of(18)):
+@contextmanager
+def playing(server: EmbeddedServer, rounds: Rounds, sink: Sink | None) -> Iterator[Scene]:
+    """Make all worlds, with the default identity everywhere if a sink keeps references."""
+    for database in fresh_database(server):
         database.execute("\n".join(named(world.tables, n) for n, world in enumerate(WORLDS)))
-        if is_default:
+        if sink is not None:
             database.execute(AS_IT_COMES)
         schemas = {
             named(name, n): named(schema, n)
             for n, world in enumerate(WORLDS)
             for name, schema in world.schemas.items()
         }
-        with following(database, schemas, keeps_references=is_default) as follower:
-            yield Scene(follower)
+        with following(database, schemas, sink) as follower:
+            yield Scene(follower, rounds)
+
+
+@pytest.fixture(scope="module", params=["declared", "default"])
+def scene(
+    request: pytest.FixtureRequest,
+    server_of: Callable[[int], EmbeddedServer],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        sink = None
+        if request.param == "default":
+            file = tmp_path_factory.mktemp("matrix") / "kept.db"
+            sink = stack.enter_context(closing(SqliteSpec("kept", file).open()))
+        yield stack.enter_context(playing(server_of(18), ALL, sink))
+
+
+@pytest.fixture(scope="module")
+def searched_scene(server_of: Callable[[int], EmbeddedServer], opensearch_url: str) -> Iterator[Scene]:
+    place = new_place(OpenSearchSpec, opensearch_url)
+    with closing(place.spec().open()) as sink, playing(server_of(18), OF_EACH_KIND, sink) as scene:
+        yield scene
+    place.clear()
 
 
 def named(text: str, number: int) -> str:
     return text.replace("@", f"w{number}_")
 
 
-@pytest.mark.parametrize(("number", "place"), CELLS)
+@pytest.mark.parametrize(("number", "place"), params_of(ALL))
 def test_a_change_reaches_exactly_the_documents_it_touches(scene: Scene, number: int, place: int) -> None:
-    expected = WORLDS[number].cells[place].touched
-    outcome = scene.outcome(number, place)
+    assert_exact(scene.outcome(number, place), number, WORLDS[number].cells[place].touched)
+
+
+@pytest.mark.opensearch
+@pytest.mark.parametrize(("number", "place"), params_of(OF_EACH_KIND))
+def test_a_blind_change_finds_its_documents_by_what_opensearch_keeps_of_them(
+    searched_scene: Scene, number: int, place: int
+) -> None:
+    assert_exact(searched_scene.outcome(number, place), number, WORLDS[number].cells[place].touched)
+
+
+def assert_exact(outcome: Outcome, number: int, expected: str) -> None:
     if expected == OWED:
         assert outcome.differing, "a truncate that changes nothing shows nothing"
         assert outcome.differing <= covered(outcome)

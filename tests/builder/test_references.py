@@ -4,6 +4,8 @@ built from are kept as tokens, and what a row leaves is found by its token."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from declared import aggregate, belongs_to, count, has_many, many_to_many, root, scalar, table
@@ -29,6 +31,8 @@ from flusso.schema.model import (
     Through,
     tables_of,
 )
+from flusso.sinks.base import Sink
+from flusso.sinks.sqlite import SqliteSpec
 
 pytestmark = pytest.mark.postgres
 
@@ -52,6 +56,13 @@ ORDERS = has_many("orders", "orders", ("user_id",), scalar("id", "integer"))
 JUNCTION = Through(table("user_tags"), ("user_id",), ("tag_id",))
 
 
+@pytest.fixture
+def sink(tmp_path: Path) -> Iterator[Sink]:
+    opened = SqliteSpec("kept", tmp_path / "kept.db").open()
+    yield opened
+    opened.close()
+
+
 def referring(database: Database, schema: IndexSchema) -> IndexPlan:
     with database.connect() as conn:
         catalog = read_catalog(conn, tables_of(schema))
@@ -70,9 +81,11 @@ def named(name: str, *keys: int | str) -> set[str]:
     return {token_of(table(name), [str(key)]) for key in keys}
 
 
-def test_with_the_default_identity_every_change_leaves_the_documents_of_a_seed(database: Database) -> None:
+def test_with_the_default_identity_every_change_leaves_the_documents_of_a_seed(
+    database: Database, sink: Sink
+) -> None:
     database.execute(AS_IT_COMES)
-    with following(database, INDEXES, keeps_references=True) as follower:
+    with following(database, INDEXES, sink) as follower:
         for name, sql in CHANGES.items():
             follower.apply(sql)
             assert follower.documents == follower.seed(), f"after {name}"
@@ -163,7 +176,9 @@ KEYS = {
 
 
 @pytest.mark.parametrize("type_", KEYS)
-def test_a_token_is_the_same_from_the_table_and_from_the_log(database18: Database, type_: str) -> None:
+def test_a_token_is_the_same_from_the_table_and_from_the_log(
+    database18: Database, sink: Sink, type_: str
+) -> None:
     database18.execute(
         "create table roots (id int primary key);"
         f"create table rows (k {type_}, n int, root int, primary key (k, n));"
@@ -173,28 +188,30 @@ def test_a_token_is_the_same_from_the_table_and_from_the_log(database18: Databas
     schema = root(
         "roots", has_many("rows", "rows", ("root",), scalar("n", "integer"), primary_key=("k", "n"))
     )
-    with following(database18, {"roots": schema}, keeps_references=True) as follower:
-        before = follower.tokens["roots", "1"]
-        changes = follower.read("update rows set root = null; delete from rows")
+    with following(database18, {"roots": schema}, sink) as follower:
         plan = follower.plans[0]
+        before = tokens(database18, plan)
+        changes = follower.read("update rows set root = null; delete from rows")
         for operation in (Operation.UPDATE, Operation.DELETE):
             done = [change for change in changes if change.operation is operation]
             assert set(tokens_of(plan.references, done, watched_tables([plan]))) == before
     assert len(before) == len(KEYS[type_])
 
 
-def test_a_row_whose_key_changes_is_looked_up_by_the_key_it_had(database18: Database) -> None:
+def test_a_row_whose_key_changes_is_looked_up_by_the_key_it_had(database18: Database, sink: Sink) -> None:
     database18.execute(SHOP)
-    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+    with following(database18, {"users": root("users", ORDERS)}, sink) as follower:
         changes = follower.read("update orders set id = 99, user_id = 2 where id = 10")
         plan = follower.plans[0]
         assert set(tokens_of(plan.references, changes, watched_tables([plan]))) == named("orders", 10)
 
 
-def test_a_change_that_shows_its_old_link_is_not_blind_whatever_comes_later(database18: Database) -> None:
+def test_a_change_that_shows_its_old_link_is_not_blind_whatever_comes_later(
+    database18: Database, sink: Sink
+) -> None:
     """The log tells by which identity a row was written, the catalog only which it has now."""
     database18.execute(SHOP)
-    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+    with following(database18, {"users": root("users", ORDERS)}, sink) as follower:
         changes = follower.read(
             "insert into orders values (20, 1); delete from orders where id = 10",
             "alter table orders replica identity full",
