@@ -67,6 +67,7 @@ def params_of(rounds: Rounds) -> list[Any]:
             number,
             place,
             id=f"{(world := WORLDS[number]).name}: {(cell := world.cells[place]).row}, {cell.column}",
+            marks=[pytest.mark.sized] if world in FURTHER_CHAINS else [],
         )
         for number, place in found
     ]
