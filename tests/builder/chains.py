@@ -68,7 +68,8 @@ def chain(prefix: tuple[str, ...], identity: str = FULL) -> World:
     """Make a world whose relations of every kind hang on the end of a chain of relations.
 
     Roots 1 and 2 have rows of their own at each level, root 3 too, and no cell may touch it. Root 4 shows
-    what root 1 shows, where the first relation of the chain lets it. Keys differ from level to level, so that
+    what root 1 shows, where the first relation of the chain lets it. Root 5 lacks the last row of the chain,
+    and where a link would lead to it, has that link. Keys differ from level to level, so that
     none stands for another by chance. What does not depend on the depth is tried at the first two alone.
     """
     return _Chain(prefix, identity).world()
@@ -143,7 +144,7 @@ class _Chain:
         for level, kind in enumerate(self._prefix, 1):
             name = f"@l{level}"
             self._tables.append(_level(name, self._identity))
-            roots = (1, 2, 3, 4) if level == 1 and self._is_shared else (1, 2, 3)
+            roots = (1, 2, 3, 4, 5) if level == 1 and self._is_shared else (1, 2, 3, 5)
             for n in roots:
                 above, below = self._key(level - 1, n), self._key(level, 1 if n == 4 else n)
                 if kind == BELONGS_TO:
@@ -155,7 +156,8 @@ class _Chain:
             if kind == MANY_TO_MANY:
                 self._tables.append(f"create table @j{level} (l int, r int, primary key (l, r));")
         for level in range(len(self._prefix) + 1):
-            for n in (1, 2, 3, 4) if level == 0 else (1, 2, 3):
+            lacking = (5,) if level < len(self._prefix) else ()
+            for n in (*((1, 2, 3, 4) if level == 0 else (1, 2, 3)), *lacking):
                 up, down = ups.get((level, n), 0), downs.get((level, n), 0)
                 target = 50 + n if n < 4 and level == len(self._prefix) else 0
                 name = "@root" if level == 0 else f"@l{level}"
@@ -234,8 +236,11 @@ class _Chain:
         child = "delete from @many where id = 61"
         # At the first level the link that moves is root 1's own.
         is_own = len(self._prefix) == 1
+        level = len(self._prefix)
+        new = f"{self._key(level, 5)}, {self._key(level - 1, 5)}"
         return {
             f"row in between by {self._prefix[-1]}": {
+                "insert": (f"insert into {{P}} values ({new})", "5"),
                 "update, link kept": ("update {P} set v = 9 where id = {P1}", "1"),
                 "link moved": (move, moved.replace("1", ALONE + "1") if is_own else moved),
                 "key changed": ("update {P} set id = 99 where id = {P1}", "1"),

@@ -311,12 +311,17 @@ fields:
             "update, link kept and not in the log": ("update @child set v = 9 where id = 1", "1"),
             "link moved": ("update @child set parent = 'k2' || repeat('x', 2500) where id = 1", "1 2"),
             "delete": ("delete from @child where id = 1", "1"),
+            "updated, then deleted": (
+                "update @child set v = 9 where id = 1; delete from @child where id = 1",
+                "1",
+            ),
         },
         "has_many child, identity default": {
             "update, link kept and not in the log": ("update @blind set v = 9 where id = 1", "1"),
-            "updated, then deleted": (
-                "update @root set v = 9 where id = 1; update @blind set v = 9 where id = 2",
-                "1 2",
+            "updated with its root, then deleted": (
+                "update @root set v = 9 where id = 1; update @blind set v = 9 where id = 1;"
+                "delete from @blind where id = 1",
+                "1",
             ),
         },
     },
