@@ -37,6 +37,8 @@ class World:
     cells: tuple[Cell, ...]
     names: tuple[str, ...]
     """Its tables."""
+    as_it_comes: str = ""
+    """What is altered after all identities were set to the default one, where they are."""
 
     @property
     def reset(self) -> str:
@@ -48,7 +50,14 @@ Columns = dict[str, tuple[str | tuple[str, ...], str]]
 """The cells of one row of the matrix: what is done, and which ids it touches."""
 
 
-def world(name: str, tables: str, schemas: dict[str, str], rows: str, cells: Mapping[str, Columns]) -> World:
+def world(
+    name: str,
+    tables: str,
+    schemas: dict[str, str],
+    rows: str,
+    cells: Mapping[str, Columns],
+    as_it_comes: str = "",
+) -> World:
     """Make a world; its tables are those that its DDL creates."""
     return World(
         name,
@@ -61,4 +70,5 @@ def world(name: str, tables: str, schemas: dict[str, str], rows: str, cells: Map
             for column, (sql, touched) in columns.items()
         ),
         tuple(dict.fromkeys(re.findall(r"create table (@\w+)(?! partition of)\b", tables))),
+        as_it_comes,
     )

@@ -177,6 +177,7 @@ def playing(server: EmbeddedServer, rounds: Rounds, sink: Sink | None) -> Iterat
         database.execute("\n".join(named(world.tables, n) for n, world in enumerate(WORLDS)))
         if sink is not None:
             database.execute(AS_IT_COMES)
+            database.execute("\n".join(named(world.as_it_comes, n) for n, world in enumerate(WORLDS)))
         schemas = {
             named(name, n): named(schema, n)
             for n, world in enumerate(WORLDS)

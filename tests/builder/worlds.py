@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chains import BELONGS_TO, DEFAULT, FULL, HAS_MANY, INDEX, MANY_TO_MANY, chain
 from worlds_of_keys import COMPOSITE, LONG, ODD, by_unique_column
-from worlds_of_tables import PARTITIONED, SELF, SEVERAL
+from worlds_of_tables import MIXED, PARTITIONED, SELF, SEVERAL
 
 from sizes import IS_FULL
 
@@ -40,6 +40,7 @@ WORLDS = (
     SELF,
     SEVERAL,
     PARTITIONED,
+    MIXED,
     ODD,
     LONG,
 )

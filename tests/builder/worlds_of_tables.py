@@ -207,7 +207,7 @@ PARTITIONED = world(
       partition by list (region);
     create table @root_a partition of @root for values in ('a');
     create table @root_b partition of @root for values in ('b');
-    create table @child (id int, parent int, day int, v int default 1, unique (day, v, id))
+    create table @child (id int, parent int, day int, v int default 1, primary key (day, v, id))
       partition by range (day);
     create table @child_1 partition of @child for values from (1) to (2);
     create table @child_2 partition of @child for values from (2) to (3) partition by list (v);
@@ -294,4 +294,67 @@ fields:
             "truncate": ("truncate @link", OWED),
         },
     },
+)
+
+MIXED = world(
+    "partitions of which some show the link",
+    """
+    create table @root (id int primary key, v int default 1);
+    create table @child (id int, parent int, day int, v int default 1, primary key (day, id))
+      partition by range (day);
+    create table @child_1 partition of @child for values from (1) to (2);
+    create table @child_2 partition of @child for values from (2) to (3);
+    create table @child_3 partition of @child for values from (3) to (4);
+    alter table @child_1 replica identity full;
+    alter table @child_2 replica identity full;
+    alter table @child_3 replica identity full;
+    """,
+    {
+        "": """
+version: 1
+table: "@root"
+fields:
+- integer: v
+- has_many: children
+  table: "@child"
+  primary_key: [day, id]
+  foreign_key: parent
+  order_by: [{ column: day }, { column: id }]
+  fields: [{ integer: v }, { integer: day }]
+- count: counted
+  table: "@child"
+  primary_key: [day, id]
+  foreign_key: parent
+"""
+    },
+    """
+    insert into @root values (1), (2), (3);
+    insert into @child values (61, 1, 1), (62, 2, 2), (63, 3, 1), (64, 3, 2), (65, 1, 3);
+    """,
+    {
+        f"child whose partition shows its {shown}": {
+            "insert": (f"insert into @child values (69, 1, {day})", "1"),
+            "update, link kept": (f"update @child set v = 9 where id = {id_}", own),
+            "link moved": (f"update @child set parent = 3 where id = {id_}", f"{own} 3"),
+            "key changed": (f"update @child set id = 69 where id = {id_}", own),
+            "row moves to the other kind": (f"update @child set day = {other} where id = {id_}", own),
+            "row moves and so does its link": (
+                f"update @child set day = {other}, parent = 3 where id = {id_}",
+                f"{own} 3",
+            ),
+            "delete": (f"delete from @child where id = {id_}", own),
+            "truncate of the partition": (f"truncate @child_{day}", OWED),
+        }
+        for shown, id_, day, other, own in (
+            ("row", 61, 1, 2, "1"),
+            ("key", 62, 2, 1, "2"),
+            ("index", 65, 3, 2, "1"),
+        )
+    },
+    as_it_comes="""
+    alter table @child_1 replica identity full;
+    alter table @child_3 alter parent set not null;
+    create unique index @child_3_shown on @child_3 (day, id, parent);
+    alter table @child_3 replica identity using index @child_3_shown;
+    """,
 )
