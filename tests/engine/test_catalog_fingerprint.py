@@ -144,6 +144,18 @@ def test_tables_keys_columns_and_partitions_that_come_or_go_ask_for_a_new_look(
     assert not is_routed_alike(before, catalog.take())
 
 
+@pytest.mark.parametrize(("before", "after"), [("default", "full"), ("full", "default"), ("full", "nothing")])
+def test_another_identity_of_one_partition_alone_asks_for_a_new_look_and_owes_nothing(
+    catalog: Catalog, before: str, after: str
+) -> None:
+    for leaf in ("orders_1", "orders_2"):
+        catalog.database.execute(f"alter table {leaf} replica identity {before}")
+    known = catalog.take()
+    catalog.database.execute(f"alter table orders_1 replica identity {after}")
+    assert not is_routed_alike(known, catalog.take())
+    assert catalog.differences(known) == []
+
+
 def of_key(*key: str) -> str:
     return take(replace(READS, key=key), {})
 
