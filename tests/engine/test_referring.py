@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,16 @@ from flusso.builder.ranges import plan_ranges, read_range
 from flusso.capture import wire
 from flusso.catalog import TableName
 from flusso.change import ALL
-from flusso.document import WriteReport
+from flusso.debt import Reach, Scope
+from flusso.document import Write, WriteReport, WriteResult
 from flusso.engine import tasks, work
+from flusso.engine.debts import Payer
 from flusso.engine.due import settle_due
 from flusso.engine.frames import changes_batch
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.quarantine import Quarantine
+from flusso.engine.room import Room
 from flusso.engine.work import Destination, WorkSpec
 from flusso.engine.writer import Writer
 from flusso.postgres.introspect import read_catalog
@@ -34,6 +36,7 @@ from flusso.schema.parse import parse_schema
 from flusso.sinks.base import IndexState, SinkSpec
 from flusso.sinks.sqlite import SqliteSink, SqliteSpec
 from flusso.sinks.stdout import StdoutSpec
+from turns_here import TurnsHere
 
 pytestmark = pytest.mark.postgres
 
@@ -56,23 +59,6 @@ fields:
     file="users",
 )
 ORDERS = TableName("public", "orders")
-
-
-class InProcess:
-    """What `settle_due` needs of turns, without a JVM."""
-
-    parallelism = 2
-
-    @contextmanager
-    def slots(self, most: int) -> Iterator[int]:
-        yield most
-
-    def run(self, task: Any, count: int) -> list[WriteReport]:
-        numbers = (pa.record_batch([[number]], names=["id"]) for number in range(count))
-        return [report for number in numbers for report in reports_of(task(iter([number])))]
-
-    def settle(self, reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
-        return settled(reports, spec)
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +112,13 @@ def write(spec: WorkSpec, seed: tuple[int, list[Any]]) -> None:
 
 def reports_of(batches: Iterator[pa.RecordBatch]) -> list[WriteReport]:
     return [pickle.loads(report) for batch in batches for report in batch.column(0).to_pylist()]
+
+
+def turns(spec: WorkSpec) -> TurnsHere:
+    def emit() -> Any:
+        return emit_version(work.connection(spec.dsn))
+
+    return TurnsHere(None, Quarantine({"users": False}), 1.0, 1, emit, lambda _: None, Room(1))  # type: ignore[arg-type]
 
 
 def settled(reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
@@ -222,6 +215,47 @@ def test_a_range_written_after_the_look_up_is_mended_when_the_seed_has_ended(
     assert orders_in(spec)["1"] == [10, 11]
     entry.is_settling = True
     assert ledger.remembering() == frozenset()
-    assert settle_due(InProcess(), spec, entry) > 0  # type: ignore[arg-type]
+    assert settle_due(turns(spec), spec, entry) > 0
     assert orders_in(spec) == {"1": [11], "2": [12]}
-    assert settle_due(InProcess(), spec, entry) == 0  # type: ignore[arg-type]
+    assert settle_due(turns(spec), spec, entry) == 0
+
+
+@pytest.mark.parametrize("scope", [Scope.REACHED, Scope.HELD])
+def test_a_turn_written_after_the_look_up_is_mended_before_its_debt_is_paid(
+    database18: Database, spec: WorkSpec, monkeypatch: pytest.MonkeyPatch, scope: Scope
+) -> None:
+    """The row is read by the turn, goes, is looked up, and only then is the turn written."""
+    (destination,) = spec.destinations["users"]
+    entry = Entry(destination, IndexState("users", destination.target.digest, 1, is_seeded=True))
+    ledger = Ledger([entry])
+    # No batch has built this one: what came with it is owed.
+    database18.execute("insert into orders values (13, 1)")
+    (path,) = (path for path in spec.plans["users"].paths if path.table == ORDERS)
+    reach = Reach(path.place, (("1",),)) if scope is Scope.REACHED else None
+    ledger.owe(["users"], scope, "rows came", reach=reach)
+
+    def lose_it() -> None:
+        database18.execute("delete from orders where id = 13")
+        remembering = replace(spec, remembers=ledger.remembering())
+        assert process(remembering, ("D", ("13", None), None)).written == 0
+
+    written = before_a_write(monkeypatch, lose_it)
+    payer = Payer(turns(spec), spec, ledger)
+    while ledger.owing():
+        payer._take_turn(entry)
+    assert json.loads(written[0].body or b"")["orders"] == [10, 11, 13]
+    assert orders_in(spec) == {"1": [10, 11], "2": [12]}
+
+
+def before_a_write(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> list[Write]:
+    """Do something when the next write has been read and is about to be made; give all that are made."""
+    write, written, to_do = SqliteSink.write, list[Write](), [act]
+
+    def first_act(sink: SqliteSink, *args: Any, **options: Any) -> WriteResult:
+        if to_do:
+            to_do.pop()()
+        written.extend(args[1])
+        return write(sink, *args, **options)
+
+    monkeypatch.setattr(SqliteSink, "write", first_act)
+    return written
