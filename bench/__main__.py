@@ -1,6 +1,6 @@
 """`python -m bench`: measure everything in one run and print one table.
 
-python -m bench                          all of it, at full size: about twenty minutes
+python -m bench                          all of it, at full size: about half an hour
 python -m bench --quick                  small sizes, to try the harness; its figures mean nothing
 python -m bench --only seed,live         some parts
 python -m bench --write                  keep the table in docs/benchmarks.md
