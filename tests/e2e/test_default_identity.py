@@ -52,6 +52,8 @@ def test_what_leaves_while_ranges_are_held_back_and_after_is_found(
         run.wait_confirmed(database18)
         (tmp_path / "hold").unlink()
         run.wait_seeded()
+        run.wait_exact(database18)
+        assert_exact(database18, spec)  # before anything else builds the same documents
         for sql in LEAVING:
             database18.execute(sql)
         run.wait_exact(database18)
@@ -89,7 +91,7 @@ def test_an_identity_that_shows_less_begins_a_new_generation(
         run.wait_exact(database18)
         assert_exact(database18, spec)
         database18.execute("alter table orders replica identity default")
-        run.wait(lambda: generation(spec) == 2, what="the next generation")
+        run.wait(lambda: _write_on(database18, spec, until=2), what="the next generation")
         for sql in LEAVING:
             database18.execute(sql)
         run.wait_exact(database18)
@@ -109,3 +111,38 @@ def test_an_identity_that_hid_what_rows_left_while_nobody_looked_leaves_nothing_
     run_once(spec, spark_session)
     assert_exact(database18, spec)
     assert generation(spec) == 1
+
+
+def _write_on(database: Database, spec: PipelineSpec, *, until: int) -> bool:
+    """Lose and move a few children at each look, from before anybody has noticed until readers have moved."""
+    database.execute(
+        "with chosen as (select min(id) as id from orders where id > 41 and user_id < 20)"
+        " update orders set user_id = 20 from chosen where orders.id = chosen.id;"
+        "delete from orders where id = (select max(id) from orders where id > 41 and user_id < 20)"
+    )
+    return generation(spec) == until
+
+
+def test_what_leaves_before_the_next_generation_is_written_is_found_when_it_serves(
+    database18: Database, spark_session: Session, tmp_path: Path
+) -> None:
+    """Its ranges are read and held back: neither generation can tell what the rows leave, until it serves."""
+    create_market(database18, users=20)
+    database18.execute("alter table items replica identity default")
+    sink = FaultySpec(sqlite_sink(tmp_path), str(tmp_path))
+    spec = market_spec(database18, sink, keeps_references=True, look_s=0.5)
+    with Run(spec, spark_session) as run:
+        run.wait_seeded()
+        run.wait_exact(database18)
+        (tmp_path / "hold").touch()
+        database18.execute("alter table orders replica identity default")
+        database18.execute("delete from orders where id = 41")
+        run.wait((tmp_path / "held").exists, what="a range that is about to be written")
+        database18.execute("delete from orders where id <= 20")  # one of each user, whichever are held back
+        run.wait_confirmed(database18)
+        database18.execute("update orders set user_id = 9 where id in (24, 25)")
+        (tmp_path / "hold").unlink()
+        run.wait(lambda: generation(spec) == 2, what="the next generation")
+        run.wait_exact(database18)
+        assert_exact(database18, spec)
+    assert_exact(database18, spec)
