@@ -154,6 +154,20 @@ def test_a_read_only_index_is_waited_for_and_written_once_it_is_none(
     assert (result.written, result.refusals) == (2, ())
 
 
+def test_a_closed_index_is_waited_for_and_is_not_taken_for_one_that_is_gone(place: Place) -> None:
+    sink = place.spec(max_retries=0).open()
+    sink.ensure(TARGET, SCHEMA)
+    concrete = f"/@books_{'a' * 12}_1"
+    place.ask("POST", f"{concrete}/_close")
+    with pytest.raises(SinkUnavailable, match="closed"):
+        sink.write(TARGET, WRITES[:2], refresh=False)
+    with pytest.raises(SinkUnavailable, match="closed"):
+        sink.refresh(TARGET)
+    place.ask("POST", f"{concrete}/_open")
+    assert sink.write(TARGET, WRITES[:2], refresh=False).written == 2
+    sink.close()
+
+
 @pytest.mark.parametrize("fault", [cut, truncated, overloaded])
 def test_reading_and_remembering_survive_faults_too(
     place: Place, proxy: SearchProxy, sink: Sink, fault: Rule

@@ -28,11 +28,10 @@ _FIELD = re.compile(
 )
 UNVERSIONED = 0
 """The version of a write that none is older or newer than: the last one counts."""
-BLOCKED = "cluster_block_exception"
-"""The index, or all, is read-only for now: the disk is nearly full, or someone wants it so."""
+BLOCKED = ("cluster_block_exception", "index_closed_exception")
+"""The index, or all, is read-only or closed for now: the disk is nearly full, or someone wants it so."""
 ABSENT = ("index_not_found_exception", "invalid_index_name_exception")
 """The latter when an alias for writers is not there: no index can have its name."""
-_MISSING_INDEX = (*ABSENT, "index_closed_exception")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +113,11 @@ def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]])
             superseded += 1
             current = _CURRENT_VERSION.search(reason)
             newest_conflict = max(newest_conflict, int(current.group(1)) if current else 0)
-        elif status == 429 or status >= 500 or kind == BLOCKED:
+        elif status == 429 or status >= 500 or kind in BLOCKED:
             busy.append(write)
             # What it says of a block names the index and the reason, and nothing of the document.
-            why = reason if kind == BLOCKED else kind
-        elif kind in _MISSING_INDEX:
+            why = reason if kind in BLOCKED else kind
+        elif kind in ABSENT:
             raise gone("the index is gone")
         elif status in (401, 403):
             raise SinkRefused(f"writing is not allowed ({kind})", hint="check what the user may do")

@@ -93,7 +93,7 @@ class Server:
         if answer.status < 300 or answer.status in allow:
             return answer
         what = f'sink "{self.sink}" answered {answer.error_type} to {method} {path}'
-        if answer.error_type == BLOCKED:
+        if answer.error_type in BLOCKED:
             raise SinkUnavailable(f"{what}: {answer.reason}")
         if answer.status in (401, 403):
             raise SinkRefused(what, hint="check its username, password or api_key and what they may do")
