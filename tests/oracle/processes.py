@@ -117,6 +117,10 @@ class Scene:
     def _ending(self) -> str:
         return f"ended with {self._running.process.returncode} after {self.log}: {self._running.log()}"
 
+    def await_seeding(self) -> None:
+        """Wait until the first seed has begun."""
+        self._running.wait_for("seed started")
+
     def await_seeded(self) -> None:
         """Wait until flusso follows, and every index is whole in every sink."""
 
@@ -247,17 +251,21 @@ HARMS: Mapping[str, Callable[[Scene, random.Random], None]] = {
 }
 
 
-def play(scene: Scene, harms: Sequence[str], *, rest_s: float = 3.0) -> int:
+def play(scene: Scene, harms: Sequence[str], *, is_early: bool = False, rest_s: float = 3.0) -> int:
     """Write, do all this harm at random moments, and compare in the end. Gives the number of documents.
 
-    The first harm comes when all is seeded; others may come while flusso is still starting.
+    The first harm comes when all is seeded, or with `is_early` another before it, right after the seed has
+    begun; others may come while flusso is still starting.
     """
     rng = scene.world.rng("harm")
     scene.prepare()
     writers = Writers(scene.database, scene.world)
     with scene.following():
         with writers.writing():
-            for number, name in enumerate(harms):
+            if is_early:
+                scene.await_seeding()
+                scene.harm(harms[0], rng)
+            for number, name in enumerate(harms[is_early:]):
                 if number == 0 or rng.random() < 0.5:
                     scene.await_seeded()
                 threading.Event().wait(rng.uniform(0.5, rest_s))

@@ -60,7 +60,7 @@ class Soak:
             with _own(server) as database:
                 scene = Scene(database, world, folder, url, has_sqlite or url is None)
                 harms = rng.choices(list(HARMS), k=rng.randint(2, _MOST_HARMS))
-                self._count("processes", play(scene, harms))
+                self._count("processes", play(scene, harms, is_early=rng.random() < 0.5))
         finally:
             server.remove()
 

@@ -37,8 +37,8 @@ def test_killed_and_restarted_at_random_moments_it_is_exact_in_the_end(
     own_database: Database, opensearch_url: str, tmp_path: Path, seed: str
 ) -> None:
     world = make_world(seed, "default")  # as Postgres comes, and hardest for flusso
-    harms = ["kill -9", "Postgres crashed"]
-    assert play(Scene(own_database, world, tmp_path, opensearch_url), harms)
+    harms = ["kill -9", "kill -9", "Postgres crashed"]
+    assert play(Scene(own_database, world, tmp_path, opensearch_url), harms, is_early=True)
 
 
 @pytest.mark.sized
