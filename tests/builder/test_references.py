@@ -231,34 +231,38 @@ FOR_A_MOMENT = ("alter table orders replica identity default", "alter table orde
 @pytest.mark.parametrize(
     "leaving", ["delete from orders where id = 10", "update orders set user_id = 2 where id = 10"]
 )
-def test_rows_that_left_under_an_identity_of_a_moment_are_owed(database18: Database, leaving: str) -> None:
+def test_rows_that_left_under_an_identity_of_a_moment_are_owed(
+    database18: Database, sink: Sink, leaving: str
+) -> None:
     database18.execute(SHOP + FOR_A_MOMENT[1])
-    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+    with following(database18, {"users": root("users", ORDERS)}, sink) as follower:
         changes = follower.read(FOR_A_MOMENT[0], leaving, FOR_A_MOMENT[1])
         assert list(find_hidden(follower.plans, changes, follower.watched)) == HIDDEN
 
 
-def test_what_a_reference_finds_is_not_owed(database18: Database) -> None:
+def test_what_a_reference_finds_is_not_owed(database18: Database, sink: Sink) -> None:
     database18.execute(SHOP)
-    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+    with following(database18, {"users": root("users", ORDERS)}, sink) as follower:
         changes = follower.read("delete from orders where id = 10; update orders set user_id = 2")
         assert any(change.is_blind for change in changes)
         assert list(find_hidden(follower.plans, changes, follower.watched)) == []
 
 
-def test_a_row_without_the_key_of_its_reference_is_owed(database18: Database) -> None:
+def test_a_row_without_the_key_of_its_reference_is_owed(database18: Database, sink: Sink) -> None:
     database18.execute(SHOP + "alter table orders add code int not null generated always as identity unique;")
-    with following(database18, {"users": root("users", ORDERS)}, keeps_references=True) as follower:
+    with following(database18, {"users": root("users", ORDERS)}, sink) as follower:
         by_code = "alter table orders replica identity using index orders_code_key"
         changes = follower.read(by_code, "delete from orders where id = 10", FOR_A_MOMENT[0])
         assert list(find_hidden(follower.plans, changes, follower.watched)) == HIDDEN
 
 
-def test_an_index_whose_link_is_shown_owes_nothing_for_that_of_another(database18: Database) -> None:
+def test_an_index_whose_link_is_shown_owes_nothing_for_that_of_another(
+    database18: Database, sink: Sink
+) -> None:
     database18.execute(SHOP + FOR_A_MOMENT[1])
     bought = belongs_to("order", "orders", ("order_id",), scalar("id", "integer"))
     schemas = {"users": root("users", ORDERS), "items": root("items", bought)}
-    with following(database18, schemas, keeps_references=True) as follower:
+    with following(database18, schemas, sink) as follower:
         left = "delete from orders where id = 10; update orders set total = 1 where id = 11"
         changes = follower.read(FOR_A_MOMENT[0], left, FOR_A_MOMENT[1])
         assert list(find_hidden(follower.plans, changes, follower.watched)) == HIDDEN
@@ -273,7 +277,9 @@ def test_an_index_that_keeps_no_references_owes_nothing(database18: Database) ->
         assert list(find_hidden(follower.plans, changes, follower.watched)) == []
 
 
-def test_partitions_without_a_column_that_all_identities_show_owe_nothing(database18: Database) -> None:
+def test_partitions_without_a_column_that_all_identities_show_owe_nothing(
+    database18: Database, sink: Sink
+) -> None:
     """No token can be made there, and `check` says so; each change would owe the whole index."""
     database18.execute(
         """
@@ -289,7 +295,7 @@ def test_partitions_without_a_column_that_all_identities_show_owe_nothing(databa
         """
     )
     orders = has_many("orders", "orders", ("user_id",), scalar("id", "integer"), primary_key=("id",))
-    with following(database18, {"users": root("users", orders)}, keeps_references=True) as follower:
+    with following(database18, {"users": root("users", orders)}, sink) as follower:
         changes = follower.read("delete from orders")
         assert any(change.is_blind for change in changes)
         assert list(find_hidden(follower.plans, changes, follower.watched)) == []
