@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +24,28 @@ from waiting import wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 
-def test_run_once_without_a_sink_prints_every_document_as_a_line(
+def _without_java(folder: Path) -> dict[str, str]:
+    """The commands of this machine, all but its Java."""
+    folder.mkdir()
+    for command in {
+        command.name: command
+        for place in os.environ["PATH"].split(os.pathsep)
+        if Path(place).is_dir()
+        for command in Path(place).iterdir()
+        if command.name != "java"
+    }.values():
+        (folder / command.name).symlink_to(command)
+    return {"PATH": str(folder)}
+
+
+def test_run_once_without_a_sink_or_a_java_prints_every_document_as_a_line(
     database18: Database, tmp_path: Path
 ) -> None:
     create_market(database18, users=30)
     deployment = Deployment(tmp_path, database18, sink="\n")
+    deployment.env |= _without_java(tmp_path / "bin")
+    deployment.env.pop("JAVA_HOME", None)
+    assert shutil.which("java", path=deployment.env["PATH"]) is None
     done = deployment.call("run", "--once")
     assert done.returncode == 0, done.stderr
     lines = [parse_document(line.encode()) for line in done.stdout.splitlines()]
