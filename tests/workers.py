@@ -1,7 +1,11 @@
-"""Find the processes that Spark started for a pipeline, and what they need."""
+"""Find the processes that Spark started for a pipeline, and what they need.
+
+Spark ends workers as it likes, so one that goes while it is looked at counts as one that is not there.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,17 +24,22 @@ where slot_name = %s
 def source_worker(session: Session, database: Database, slot: str) -> psutil.Process:
     """The process that reads this slot: other pipelines of the session have one too."""
     [(port,)] = database.execute(_READER, slot)
-    [found] = [
-        process
-        for process in _children(session)
-        if any(link.laddr and link.laddr.port == port for link in process.net_connections("tcp"))
-    ]
+    [found] = [process for process in _children(session) if port in _ports(process)]
     return found
 
 
 def python_workers(session: Session) -> list[psutil.Process]:
     """The processes that run tasks, and the one they come from."""
     return [process for process in _children(session) if "flusso.engine.daemon" in _line(process)]
+
+
+def kill_python_workers(session: Session) -> None:
+    """Kill all that run tasks; those that their parent's death takes along are dead as well."""
+    workers = python_workers(session)
+    assert workers, "no process runs tasks"
+    for worker in workers:
+        with suppress(psutil.NoSuchProcess):
+            worker.kill()
 
 
 def peak_bytes(process: psutil.Process) -> int:
@@ -40,11 +49,35 @@ def peak_bytes(process: psutil.Process) -> int:
     return int(line.split()[1]) * 1024
 
 
+def peak_of_python_workers(session: Session) -> int:
+    """The most memory that one of the processes which run tasks has ever had resident."""
+    peaks = []
+    for worker in python_workers(session):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            peaks.append(peak_bytes(worker))
+    return max(peaks)
+
+
 def _children(session: Session) -> list[psutil.Process]:
     assert session.jvm is not None
     children: list[psutil.Process] = psutil.Process(session.jvm.pid).children(recursive=True)
-    return [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+    return [child for child in children if _is_alive(child)]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _ports(process: psutil.Process) -> list[int]:
+    with suppress(psutil.NoSuchProcess):
+        return [link.laddr.port for link in process.net_connections("tcp") if link.laddr]
+    return []
 
 
 def _line(process: psutil.Process) -> str:
-    return " ".join(process.cmdline())
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -117,7 +118,8 @@ def standalone_master(tmp_path: Path) -> Iterator[str]:
     yield url
     for process in started:
         for child in psutil.Process(process.pid).children(recursive=True):
-            child.kill()
+            with suppress(psutil.NoSuchProcess):  # executors end by themselves when their worker goes
+                child.kill()
         process.kill()
         process.wait()
     shutil.rmtree(folder, ignore_errors=True)

@@ -30,7 +30,7 @@ from pipelines import (
 )
 from sizes import IS_FULL, SIZES
 from waiting import wait_until
-from workers import peak_bytes, python_workers
+from workers import peak_of_python_workers
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
@@ -121,7 +121,7 @@ def test_a_row_that_very_many_documents_show_is_owed_and_paid_though_its_payer_i
         database18.execute("update users set name = 'meanwhile' where id = 7")
         run.wait(lambda: b"meanwhile" in body_of(spec, "7"), what="a change beside the debt")
         run.wait_exact(database18)
-        peak = max(peak_bytes(worker) for worker in python_workers(spark_session))
+        peak = peak_of_python_workers(spark_session)
     paid = run.of(DebtPaid)
     figure(
         f"one row that {len(wide(database18)):,} documents show by two paths, its payer killed once",

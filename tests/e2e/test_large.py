@@ -17,7 +17,7 @@ from market import create_market
 from pipelines import Run, assert_exact, market_spec, run_once, sqlite_sink
 from sizes import IS_FULL, SIZES
 from waiting import wait_until
-from workers import peak_bytes, python_workers, source_worker
+from workers import kill_python_workers, peak_bytes, source_worker
 
 pytestmark = [pytest.mark.postgres, pytest.mark.spark, pytest.mark.sized]
 
@@ -87,8 +87,7 @@ def test_the_rest_of_a_large_transaction_survives_the_death_of_its_processes(
         _wait_for_a_part(run)
         source_worker(spark_session, database18, spec.slot).kill()
         _wait_for_a_part(run)
-        for worker in python_workers(spark_session):
-            worker.kill()
+        kill_python_workers(spark_session)
         run.wait_confirmed(database18, timeout_s=SIZES.patience_s)
         assert run.of(Retrying)
     assert_exact(database18, spec)
