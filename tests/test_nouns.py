@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flusso.document import MIN_HASHED_BYTES, id_text, is_hashed, key_of
+from flusso.document import MIN_HASHED_BYTES, id_text, is_hashed, is_id_alone, key_of
 from flusso.errors import SlotLost, SourceRefused, from_text, to_line
 from flusso.lsn import Lsn, Version
 
@@ -28,6 +28,17 @@ def test_an_id_gives_its_key_again_unless_it_is_a_hash(key: tuple[str, ...]) -> 
 @given(keys)
 def test_a_key_taken_from_an_id_has_the_same_id(key: tuple[str, ...]) -> None:
     assert id_text(key_of(id_text(key), len(key))) == id_text(key)
+
+
+@given(st.text() | texts, st.integers(1, 3))
+def test_any_text_that_a_sink_has_for_an_id_is_that_of_its_key(text: str, columns: int) -> None:
+    assert id_text(key_of(text, columns)) == text
+
+
+@pytest.mark.parametrize(("text", "columns"), [("~x", 1), ("", 1), ("\x00", 1), ("a\\", 2), ("a\\b|c", 2)])
+def test_an_id_that_no_key_has_is_an_id_alone_and_no_hash(text: str, columns: int) -> None:
+    key = key_of(text, columns)
+    assert (id_text(key), is_id_alone(key), is_hashed(key)) == (text, True, False)
 
 
 @given(keys, keys)

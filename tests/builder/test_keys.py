@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from declared import belongs_to, compiled, has_many, root, scalar
+from declared import belongs_to, compiled, followed, has_many, root, scalar
 from follower import Follower, following
 
 from citext import CITEXT
 from fix_postgres import Database
-from flusso.document import id_text
+from flusso.document import id_text, key_of
 from flusso.errors import SchemaError
 from flusso.schema.model import IndexSchema
 from typematrix import MADE
@@ -138,6 +138,16 @@ def test_documents_with_hashed_ids_go_and_stay_as_their_rows_after_truncate(data
             ("one_0", id_text(("y" * 600,))),
             ("two_0", id_text(("z" * 700, "7"))),
         }
+
+
+def test_a_hashed_id_leads_to_its_row_in_a_database_of_another_encoding(latin_database: Database) -> None:
+    latin_database.execute(
+        "create table t (id text primary key, n int); insert into t values (repeat('€', 200), 1)"
+    )
+    plan = compiled(latin_database, root("t", scalar("n", "integer")))
+    id_ = id_text(("€" * 200,))
+    (built,) = followed(latin_database, plan, key_of(id_, 1))
+    assert (built.id, built.body) == (id_, b'{"n":1}')
 
 
 def test_a_key_that_is_stored_out_of_line_is_followed(database: Database) -> None:

@@ -203,6 +203,15 @@ def test_a_number_longer_than_a_server_reads_is_null_in_a_map(database18: Databa
         assert documents(database18, root("t", Map("m", "m", kind)))["1"] == {"m": {"a": None, "b": 1}}
 
 
+def test_a_name_too_long_for_a_field_is_left_out_whatever_the_encoding(latin_database: Database) -> None:
+    latin_database.execute("create table t (id int primary key, m jsonb)")
+    latin_database.execute(
+        "insert into t values (1, jsonb_build_object(repeat('€', 200), 1, repeat('€', 170), 2))"
+    )
+    found = documents(latin_database, root("t", Map("m", "m", ScalarKind.LONG)))
+    assert found["1"] == {"m": {"€" * 170: 2}}
+
+
 def test_an_hstore_is_a_map_of_texts(database18: Database) -> None:
     """The extension is not at hand: a type of its name with a cast to jsonb stands in for it."""
     database18.execute(

@@ -17,7 +17,7 @@ from flusso.builder.choose import choose_keys
 from flusso.builder.ranges import BlockRange, plan_ranges, read_range
 from flusso.builder.read import Built, find_documents, read_documents
 from flusso.builder.statement import in_range
-from flusso.document import id_text
+from flusso.document import id_text, key_of
 from flusso.errors import BuildError
 from flusso.schema.model import RawFilter
 
@@ -38,6 +38,17 @@ def test_a_requested_key_without_a_row_is_a_removal(database: Database) -> None:
     _fill(database, 1)
     built = followed(database, compiled(database, THINGS), ("2",), ("1",), ("2",))
     assert [(item.id, item.body is None) for item in built] == [("1", False), ("2", True)]
+
+
+def test_an_id_that_no_key_has_is_a_removal(database18: Database) -> None:
+    _fill(database18, 1)
+    database18.execute("create table pairs (a text, b text, primary key (a, b))")
+    database18.execute("insert into pairs values ('a', '')")
+    (one,) = followed(database18, compiled(database18, THINGS), key_of("~1", 1))
+    assert one == Built("~1", None)
+    pairs = compiled(database18, root("pairs", scalar("a")))
+    for id_ in ("~a|", "a|\\"):
+        assert followed(database18, pairs, key_of(id_, 2)) == [Built(id_, None)]
 
 
 def test_ids_are_compared_as_text_not_as_numbers(database: Database) -> None:

@@ -4,7 +4,7 @@ built from are kept as tokens, and what a row leaves is found by its token."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -142,6 +142,42 @@ def test_of_a_maximum_only_the_row_that_is_taken_has_a_token(database18: Databas
     assert tokens(database18, plan) == named("orders", 12)
 
 
+@pytest.mark.parametrize("kind", [AggregateKind.MIN, AggregateKind.MAX])
+def test_of_equal_values_document_and_token_take_the_one_with_the_lowest_key(
+    database18: Database, kind: AggregateKind
+) -> None:
+    """1.0 and 1.00 are equal, and two numbers in a document."""
+    database18.execute(SHOP + "update orders set total = 1.00; update orders set total = 1.0 where id = 10")
+    only = aggregate("only", kind, "orders", ("user_id",), column="total", value_type=ScalarKind.KEYWORD)
+    plan = referring(database18, root("users", only))
+    with database18.connect() as conn:
+        (built,) = read_documents(conn, plan, [("1",)])
+    assert (built.body, built.tokens) == (b'{"only":"1.0"}', json.dumps([*named("orders", 10)]).encode())
+
+
+def test_of_a_table_without_a_key_every_row_that_may_be_the_maximum_has_a_token(database18: Database) -> None:
+    database18.execute(
+        """
+        create table users (id int primary key);
+        create table orders (id int not null, user_id int, total numeric);
+        create unique index codes on orders (id);
+        alter table orders replica identity using index codes;
+        insert into users values (1);
+        insert into orders values (1, 1, 1.0), (2, 1, 1.00);
+        """
+    )
+    most = aggregate(
+        "most",
+        AggregateKind.MAX,
+        "orders",
+        ("user_id",),
+        column="total",
+        value_type=ScalarKind.KEYWORD,
+        primary_key=("id",),
+    )
+    assert tokens(database18, referring(database18, root("users", most))) == named("orders", 1, 2)
+
+
 def test_every_row_of_a_junction_with_a_key_of_its_own_has_a_token(database18: Database) -> None:
     database18.execute(SHOP)
     tags = many_to_many("tags", "tags", scalar("label"), through=JUNCTION)
@@ -179,23 +215,33 @@ KEYS = {
 def test_a_token_is_the_same_from_the_table_and_from_the_log(
     database18: Database, sink: Sink, type_: str
 ) -> None:
-    database18.execute(
+    assert_same_tokens(database18, sink, type_, KEYS[type_])
+
+
+def test_a_token_is_the_same_from_a_database_of_another_encoding(
+    latin_database: Database, sink: Sink
+) -> None:
+    assert_same_tokens(latin_database, sink, "text", ("'a€'", "repeat('€', 100)", "repeat('€', 300)"))
+
+
+def assert_same_tokens(database: Database, sink: Sink, type_: str, values: Sequence[str]) -> None:
+    database.execute(
         "create table roots (id int primary key);"
         f"create table rows (k {type_}, n int, root int, primary key (k, n));"
         "insert into roots values (1);"
-        + "".join(f"insert into rows values ({value}, 1, 1);" for value in KEYS[type_])
+        + "".join(f"insert into rows values ({value}, 1, 1);" for value in values)
     )
     schema = root(
         "roots", has_many("rows", "rows", ("root",), scalar("n", "integer"), primary_key=("k", "n"))
     )
-    with following(database18, {"roots": schema}, sink) as follower:
+    with following(database, {"roots": schema}, sink) as follower:
         plan = follower.plans[0]
-        before = tokens(database18, plan)
+        before = tokens(database, plan)
         changes = follower.read("update rows set root = null; delete from rows")
         for operation in (Operation.UPDATE, Operation.DELETE):
             done = [change for change in changes if change.operation is operation]
             assert set(tokens_of(plan.references, done, watched_tables([plan]))) == before
-    assert len(before) == len(KEYS[type_])
+    assert len(before) == len(values)
 
 
 def test_a_row_whose_key_changes_is_looked_up_by_the_key_it_had(database18: Database, sink: Sink) -> None:
@@ -222,6 +268,44 @@ def test_a_change_that_shows_its_old_link_is_not_blind_whatever_comes_later(
         )
         told = [(change.operation.value, change.is_blind) for change in changes]
     assert told == [("i", False), ("d", True), ("d", False), ("u", False), ("u", True)]
+
+
+def test_within_one_transaction_each_change_tells_by_which_identity_it_was_written(
+    database18: Database, sink: Sink
+) -> None:
+    database18.execute(SHOP)
+    with following(database18, {"users": root("users", ORDERS)}, sink) as follower:
+        changes = follower.read(
+            "delete from orders where id = 10; alter table orders replica identity full;"
+            "delete from orders where id = 11; alter table orders replica identity default;"
+            "delete from orders where id = 12"
+        )
+    assert len({change.commit_lsn for change in changes}) == 1
+    assert [(change.old, change.is_blind) for change in changes] == [
+        (("10", None), True),
+        (("11", "1"), False),
+        (("12", None), True),
+    ]
+
+
+def test_a_row_is_looked_up_by_a_key_that_lies_outside_of_it(database: Database, sink: Sink) -> None:
+    """An update that leaves such a key alone does not have it in its new row."""
+    database.execute(
+        """
+        create table roots (id int primary key);
+        create table rows (k text primary key, root int);
+        alter table rows alter k set storage external;
+        insert into roots values (1), (2);
+        insert into rows select string_agg(md5(n::text), ''), 1 from generate_series(1, 72) as n;
+        """
+    )
+    is_outside = "select pg_relation_size(reltoastrelid) > 0 from pg_class where relname = 'rows'"
+    assert database.execute(is_outside) == [(True,)]
+    schema = root("roots", has_many("rows", "rows", ("root",), scalar("root", "integer"), primary_key=("k",)))
+    with following(database, {"roots": schema}, sink) as follower:
+        for sql in ("update rows set root = 2", "delete from rows"):
+            follower.apply(sql)
+            assert follower.documents == follower.seed()
 
 
 HIDDEN = [Owed("users", Scope.HELD, "the replica identity of public.orders hid what rows left")]

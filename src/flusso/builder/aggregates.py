@@ -78,10 +78,15 @@ def _extreme(item: Aggregate, level: Level, rows: str) -> str:
 
 
 def first_in_order(item: Aggregate, level: Level) -> str:
-    """Narrow the rows, whose conditions come before, to the one that `min` or `max` takes."""
+    """Narrow the rows, whose conditions come before, to the one that `min` or `max` takes.
+
+    Equal values may print otherwise, 1.0 and 1.00: of those the first by its key, in every select.
+    """
     _, name = _number(item, level)
     direction = " desc" if item.kind is AggregateKind.MAX else ""
-    return f" and {name} is not null{level.line}order by {without_index(name)}{direction}{level.line}limit 1"
+    keys = dict.fromkeys([*level.key, *level.table.primary_key])
+    order = [f"{without_index(name)}{direction}", *(f"{level.alias}.{quote(key)}" for key in keys)]
+    return f" and {name} is not null{level.line}order by {', '.join(order)}{level.line}limit 1"
 
 
 def _ids(item: Aggregate, level: Level, rows: str) -> str:

@@ -9,7 +9,7 @@ which is as good to look at.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import psycopg
@@ -25,16 +25,33 @@ _MOST_BLOCKS, _BLOCKS_OF_A_ROW = 1000, 50
 """How many blocks are looked into at most: so many, and so many more for each row."""
 
 
-def choose_keys(conn: Connection, plan: IndexPlan, count: int, chance: random.Random) -> list[Key]:
-    """Give the keys of so many rows, or of all if there are fewer."""
+def choose_keys(
+    conn: Connection,
+    plan: IndexPlan,
+    count: int,
+    chance: random.Random,
+    hear: Callable[[int, int], None] = lambda looked, most: None,
+) -> list[Key]:
+    """Give the keys of so many rows, or of all if there are fewer. No more are in memory at any time.
+
+    `hear` is told after each block how many were looked into, and how many may be.
+    """
+    extents = read_extents(conn, plan.root)
+    most = min(_MOST_BLOCKS + count * _BLOCKS_OF_A_ROW, sum(extent.blocks for extent in extents))
     found: list[Key] = []
-    blocks = _shuffled(read_extents(conn, plan.root), chance)
-    for looked, (extent, block) in enumerate(islice(blocks, _MOST_BLOCKS + count * _BLOCKS_OF_A_ROW), 1):
-        found += _keys_of(conn, plan, extent, block)
+    met = 0
+    for looked, (extent, block) in enumerate(islice(_shuffled(extents, chance), most), 1):
+        for key in _keys_of(conn, plan, extent, block):
+            met += 1
+            if len(found) < count:
+                found.append(key)
+            elif (place := chance.randrange(met)) < count:  # all that were met are as likely to be left
+                found[place] = key
+        hear(looked, most)
         # From as many blocks as there are rows to choose, so that neighbours are not all there is.
         if len(found) >= count and looked >= count:
             break
-    return chance.sample(found, min(count, len(found)))
+    return found
 
 
 def _shuffled(extents: list[Extent], chance: random.Random) -> Iterator[tuple[Extent, int]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from flusso.catalog import Column, Table
 from flusso.document import ESCAPE, MIN_HASHED_BYTES, SEPARATOR
 from flusso.postgres.identifiers import literal, quote
-from flusso.postgres.values import operator, print_text
+from flusso.postgres.values import count_bytes, operator, print_text
 
 _BITS = {"int2": 16, "int4": 32, "int8": 64}
 _FRACTIONS = ("numeric", "float4", "float8")
@@ -126,7 +126,7 @@ def find_limits(sources: Sequence[Column], targets: Sequence[Column]) -> tuple[i
 def may_be_hashed(alias: str, columns: Sequence[Column]) -> str:
     """Give the condition that every row with a hashed id meets, and few others do."""
     texts = (print_text(column, f"{alias}.{quote(column.name)}") for column in columns)
-    return f"{' + '.join(f'octet_length({text})' for text in texts)} >= {MIN_HASHED_BYTES}"
+    return f"{' + '.join(map(count_bytes, texts))} >= {MIN_HASHED_BYTES}"
 
 
 def join_keys(left: str, left_columns: Sequence[Column], right: str, right_names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from flusso.builder.level import Level
 from flusso.postgres.json_text import as_jsonb
+from flusso.postgres.values import count_bytes
 from flusso.schema.model import NUMBER_KINDS, TEXT_KINDS, Map, ScalarKind
 
 MAP_TYPES = frozenset({"json", "jsonb", "hstore"})
@@ -27,7 +28,8 @@ def map_value(item: Map, level: Level) -> str:
     entries = f"""string_agg(to_json(e.key)::text || ':' || {value}, ',' order by e.key collate "C")"""
     return (
         f"(select (select ('{{' || coalesce({entries}, '') || '}}')::json from jsonb_each(m.j) as e"
-        f" where btrim(e.key) <> '' and strpos(e.key, '.') = 0 and octet_length(e.key) <= {_MAX_KEY_BYTES})"
+        f" where btrim(e.key) <> '' and strpos(e.key, '.') = 0"
+        f" and {count_bytes('e.key')} <= {_MAX_KEY_BYTES})"
         f" from (select {as_jsonb(column, name)} as j) as m where jsonb_typeof(m.j) = 'object')"
     )
 

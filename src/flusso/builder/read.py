@@ -8,8 +8,7 @@ line break, so it may stand as it is in a body of lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import psycopg
 from psycopg.types.string import ByteaBinaryLoader
@@ -17,15 +16,14 @@ from psycopg.types.string import ByteaBinaryLoader
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.plan import IndexPlan
-from flusso.document import Key, id_text, is_hashed
+from flusso.document import Key, id_text, is_hashed, is_id_alone, without_row
 from flusso.postgres.connect import Connection
 
 T = TypeVar("T")
 _HASHED_PAGE = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(NamedTuple):
     """One document as it is now; no body means that its row is gone."""
 
     id: str
@@ -57,10 +55,9 @@ def _asking(
     ask: Callable[[Connection, IndexPlan, list[Key]], list[T]],
 ) -> list[T]:
     """Ask for the rows of keys. Ids that a sink holds may be anything: what cannot be a key has no row."""
-    asked = [key for key in keys if len(key) == len(plan.key) and not is_hashed(key)]
+    named = name_hashed(conn, plan, keys)
+    asked = [key for key in named if len(key) == len(plan.key) and not is_id_alone(key)]
     with building(f'cannot build documents of index "{plan.index}"'):
-        if hashed := {id_text(key) for key in keys if is_hashed(key)}:
-            asked += _find_hashed(conn, plan, hashed)
         try:
             return ask(conn, plan, asked) if asked else []
         except (psycopg.DataError, psycopg.IntegrityError):
@@ -97,16 +94,30 @@ def _find(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[str]:
     return [id_text(row) for row in rows]
 
 
-def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> list[Key]:
-    """Give the keys of the rows that have these hashed ids now.
+def name_hashed(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Key]:
+    """Put the keys of the rows that have them now in place of hashed ids, and say which ones no row has.
 
-    A hash is asked for only after TRUNCATE, when the sink alone knows what there was. Every row with a long
-    key is looked at; there is no index to help, and hardly ever such a row.
+    The order stays. Whoever writes takes its version before: what no row had may have one a moment later.
+
+    A hash comes from a sink: from all that it holds, or from what it finds by references. Every row with a
+    long key is looked at, there is no index to help. So whoever has many ids asks once for all of them; what
+    this gives is not looked for again.
     """
-    found: list[Key] = []
+    hashed = {id_text(key) for key in keys if is_hashed(key)}
+    if not hashed:
+        return list(keys)
+    found = {id_text(key): key for key in keys if not is_id_alone(key)}
+    if wanted := hashed - found.keys():
+        with building(f'cannot build documents of index "{plan.index}"'):
+            found |= _find_hashed(conn, plan, wanted)
+    return [(found.get(key[1]) or without_row(key)) if is_hashed(key) else key for key in keys]
+
+
+def _find_hashed(conn: Connection, plan: IndexPlan, ids: set[str]) -> dict[str, Key]:
+    found: dict[str, Key] = {}
     with conn.transaction():
         with psycopg.RawServerCursor(conn, "flusso_hashed") as cursor:
             cursor.execute(plan.long_keys.sql.encode())
             while rows := cursor.fetchmany(_HASHED_PAGE):
-                found += (key for key in rows if id_text(key) in ids)
+                found |= {id_: key for key in rows if (id_ := id_text(key)) in ids}
     return found

@@ -23,6 +23,7 @@ from flusso.catalog import Catalog, Table, TableName
 from flusso.change import UNCHANGED, Change, WatchedTable
 from flusso.document import joined
 from flusso.postgres.identifiers import literal
+from flusso.postgres.values import count_bytes
 from flusso.schema.model import Columns
 
 MAX_KEY_BYTES = 200
@@ -93,7 +94,7 @@ def token_sql(table: Table, key: Columns, alias: str) -> str:
     if all(column.base in _SHORT and not column.is_array for column in columns):
         return plain
     hashed = f"{literal(mark + '~').strip()} || encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
-    return f"(case when octet_length({text}) <= {MAX_KEY_BYTES} then {plain} else {hashed} end)"
+    return f"(case when {count_bytes(text)} <= {MAX_KEY_BYTES} then {plain} else {hashed} end)"
 
 
 def token_of(table: TableName, values: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import plan_ranges, read_range
 from flusso.builder.read import Built, read_documents
 from flusso.catalog import Catalog
-from flusso.document import Key, is_hashed, key_of
+from flusso.document import Key, is_id_alone, key_of
 from flusso.errors import DocumentMissing
 from flusso.postgres.connect import Connection, translated
 from flusso.postgres.identifiers import quote_table
@@ -37,9 +37,9 @@ def some_document(conn: Connection, plan: IndexPlan) -> Built:
 def document_of(conn: Connection, plan: IndexPlan, catalog: Catalog, id_: str) -> Built:
     """Give the document of an id as the index knows it, or say why there is none."""
     key = key_of(id_, len(plan.key))
-    if not is_hashed(key) and len(key) != len(plan.key):
+    if not is_id_alone(key) and len(key) != len(plan.key):
         raise _missing(plan, id_, f"an id has {len(plan.key)} parts, joined by | ({', '.join(plan.key)})")
-    has_row = False if is_hashed(key) else _has_row(conn, plan, catalog, key)
+    has_row = False if is_id_alone(key) else _has_row(conn, plan, catalog, key)
     if has_row is None:
         types = ", ".join(column.type for column in columns_of(catalog.tables[plan.root], plan.key))
         raise _missing(plan, id_, f"the key of {plan.root} is {', '.join(plan.key)} ({types})")

@@ -73,10 +73,11 @@ def _rows(item: Join | Aggregate, parent: Level, related: Related) -> tuple[Leve
     # Every junction row counts, also where the document has each related row once.
     plain = replace(item, is_distinct=False) if isinstance(item, Aggregate) else item
     rows = related.rows(plain, level, parent)
-    if isinstance(item, Join):
+    if not level.table.primary_key:
         # Without a key of its own to order by, two selects may take different rows: then all of them.
-        is_ordered = bool(level.table.primary_key)
-        return level, rows.junction, rows.tail + (order_and_limit(item, level) if is_ordered else "")
+        return level, rows.junction, rows.tail
+    if isinstance(item, Join):
+        return level, rows.junction, rows.tail + order_and_limit(item, level)
     if item.kind in (AggregateKind.MIN, AggregateKind.MAX):
         return level, rows.junction, rows.tail + first_in_order(item, level)
     return level, rows.junction, rows.tail

@@ -71,6 +71,11 @@ def print_text(column: Column, expression: str) -> str:
     return f"concat({expression})"
 
 
+def count_bytes(text: str) -> str:
+    """Give the number of bytes that a text has outside the database, whose own encoding may be another."""
+    return f"octet_length(convert_to({text}, 'UTF8'))"
+
+
 def operator(column: Column, symbol: str) -> str:
     """Name an operator of the column's type, which for an extension's lies outside the pinned search path."""
     return f"operator({column.operators}.{symbol})" if column.operators else symbol
