@@ -14,6 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from absent_standby import hanging_commit, standby_missing
 from fix_postgres import Database, fresh_database
 from flusso.demo.server import EmbeddedServer
 from flusso.engine import provision
@@ -141,7 +142,7 @@ def test_a_commit_held_for_a_standby_across_the_birth_of_the_slot_is_not_lost(
     spec = _spec(database, tmp_path, "first")
     # What a start commits by itself must not hang as well.
     database.execute("create publication flusso for table first")
-    with _standby_missing(database), _held(database, "select pg_current_xact_id()") as oldest:
+    with standby_missing(database.dsn.text), _held(database, "select pg_current_xact_id()") as oldest:
         start = Start(database, spec, "first")
         _wait_for_wait_on(database, oldest)
         with _held(database, "select pg_current_xact_id()") as older:
@@ -150,7 +151,7 @@ def test_a_commit_held_for_a_standby_across_the_birth_of_the_slot_is_not_lost(
             _wait_for_wait_on(database, older)
             writer = threading.Thread(target=database.execute, args=("insert into first values (1)",))
             writer.start()
-            pid = _wait_for_hanging_commit(database)
+            pid = hanging_commit(database.dsn.text)
             older.rollback()
         if waits:
             assert f"pid {pid}" in start.blockers()
@@ -161,33 +162,7 @@ def test_a_commit_held_for_a_standby_across_the_birth_of_the_slot_is_not_lost(
     assert start.is_lost(1) is not waits
 
 
-@contextmanager
-def _standby_missing(database: Database) -> Iterator[None]:
-    try:
-        _require_standby(database, "absent")
-        yield
-    finally:
-        _require_standby(database, "")
-
-
-def _require_standby(database: Database, name: str) -> None:
-    def run(sql: str) -> list[tuple[object, ...]]:
-        with psycopg.connect(database.dsn.text, autocommit=True) as conn:
-            cursor = conn.execute(sql.encode())
-            return cursor.fetchall() if cursor.description else []
-
-    run(f"alter system set synchronous_standby_names = '{name}'")
-    run("select pg_reload_conf()")
-    wait_until(lambda: run("show synchronous_standby_names") == [(name,)], what="the setting to be in force")
-
-
 def _wait_for_wait_on(database: Database, holder: psycopg.Connection[tuple[object, ...]]) -> None:
     sql = "select 1 from pg_stat_activity where %s = any(pg_blocking_pids(pid))"
     pid = holder.info.backend_pid
     wait_until(lambda: database.execute(sql, pid), what="the slot to wait for a transaction")
-
-
-def _wait_for_hanging_commit(database: Database) -> object:
-    sql = "select pid from pg_stat_activity where wait_event = 'SyncRep' and datname = current_database()"
-    ((pid,),) = wait_until(lambda: database.execute(sql), what="the hanging commit")
-    return pid

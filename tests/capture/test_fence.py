@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import psycopg
 import pytest
 from streams import prepare, read_images, streaming
 
-from flusso.capture.snapshot import Blocker, await_settled, read_snapshot
+from absent_standby import hanging_commit, standby_missing
+from flusso.capture.snapshot import Blocker, await_settled, find_holder, read_snapshot
 from flusso.demo.server import EmbeddedServer
 from flusso.errors import SourceUnavailable
 from flusso.postgres.connect import Dsn, connect
@@ -30,14 +33,11 @@ def execute(own_server: EmbeddedServer) -> Iterator[Execute]:
     yield run
     run("drop table if exists users")
     run("drop publication if exists flusso")
-
-
-def _require_standby(execute: Execute, name: str) -> None:
-    execute(f"alter system set synchronous_standby_names = '{name}'")
-    execute("select pg_reload_conf()")
+    # Its sender lets go of a slot a moment after the reader has gone.
     wait_until(
-        lambda: execute("show synchronous_standby_names") == [(name,)], what="the setting to be in force"
+        lambda: not run("select from pg_replication_slots where active"), what="the end of all senders"
     )
+    run("select pg_drop_replication_slot(slot_name) from pg_replication_slots")
 
 
 def test_a_commit_that_waits_for_a_standby_is_held_back_until_it_is_visible(
@@ -50,24 +50,38 @@ def test_a_commit_that_waits_for_a_standby_is_held_back_until_it_is_visible(
         execute("insert into users values (1)")
         assert read_images(stream, position, 1) == [("i", None, ("1",))]
         position = stream.available(position, max_changes=100, max_bytes=1 << 20)
-        _require_standby(execute, "absent")
         writer = threading.Thread(target=execute, args=("insert into users values (2)",))
-        writer.start()
-        try:
-            _wait_until_sent(execute, spec.slot)
+        with standby_missing(own_server.dsn()):
+            writer.start()
+            _wait_until_sent(own_server, execute, spec.slot)
             assert not stream.wait(position, 1)
-        finally:
-            _require_standby(execute, "")
         writer.join(20)
         assert read_images(stream, position, 1) == [("i", None, ("2",))]
 
 
-def _wait_until_sent(execute: Execute, slot: str) -> None:
+def test_a_commit_that_is_held_back_for_long_is_named_with_its_holder_until_it_is_visible(
+    own_server: EmbeddedServer, execute: Execute
+) -> None:
+    execute("create table users (id int primary key)")
+    dsn = Dsn(own_server.dsn())
+    spec = replace(prepare(dsn, "id"), stuck_s=0.2)
+    began = time.time()
+    with streaming(spec) as (stream, _):
+        writer = threading.Thread(target=execute, args=("insert into users values (1)",))
+        with standby_missing(own_server.dsn()):
+            writer.start()
+            pid = hanging_commit(own_server.dsn())
+            held = wait_until(lambda: stream.held, what="the held transaction")
+            with connect(dsn) as conn:
+                assert find_holder(conn, held.xid) == Blocker(pid=pid)
+            assert began < held.since < time.time()
+        writer.join(20)
+        wait_until(lambda: stream.held is None, what="the end of it")
+
+
+def _wait_until_sent(server: EmbeddedServer, execute: Execute, slot: str) -> None:
     """The commit hangs, and the sender has sent all there is."""
-    wait_until(
-        lambda: execute("select pid from pg_stat_activity where wait_event = 'SyncRep'"),
-        what="the hanging commit",
-    )
+    hanging_commit(server.dsn())
     ((target,),) = execute("select pg_current_wal_lsn()::text")
     wait_until(
         lambda: execute(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from streams import read_changes, slot_of, streaming
 
 from fix_postgres import Database
+from flusso.capture import stream as stream_module
 from flusso.capture import wire
 from flusso.capture.slot import ensure_slot
 from flusso.capture.stream import CaptureSpec
@@ -16,6 +19,7 @@ from flusso.capture.transactions import Assembler
 from flusso.catalog import TableName
 from flusso.change import WatchedTable
 from sizes import SIZES
+from waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -51,6 +55,34 @@ def test_oddly_named_and_keyless_tables_disturb_nothing(database: Database) -> N
         database.execute("insert into users values (2, 'after')")
         changes, _ = read_changes(stream, start, 2)
         assert [change.new for change in changes] == [("1",), ("2",)]
+
+
+def test_the_server_hears_of_the_reader_while_it_is_asked_what_a_new_relation_is(
+    database18: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = threading.Event()
+    check = stream_module.check_strangers
+
+    def check_slowly(*arguments: object) -> None:
+        assert answer.wait(30)
+        check(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stream_module, "check_strangers", check_slowly)
+    spec = replace(_spec(database18), status_interval_s=0.1)
+    heard = (
+        "select reply_time from pg_stat_replication join pg_replication_slots on active_pid = pid "
+        "where slot_name = %s"
+    )
+    with streaming(spec) as (stream, start):
+        database18.execute("insert into noise values (1, 'x'); insert into users values (1, 'held')")
+        assert not stream.wait(start, 0.3)
+        ((before,),) = database18.execute(heard, spec.slot)
+        wait_until(
+            lambda: database18.execute(heard, spec.slot) > [(before,)], what="a status after the question"
+        )
+        answer.set()
+        changes, _ = read_changes(stream, start, 1)
+        assert [change.new for change in changes] == [("1",)]
 
 
 @pytest.mark.sized

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flusso.capture import wire
-from flusso.capture.transactions import Piece, Position
+from flusso.capture.transactions import Held, Piece, Position
 from flusso.errors import FlussoError, SourceUnavailable
 from flusso.lsn import Lsn
 
@@ -71,6 +71,8 @@ class PieceBuffer:
         self._confirmed = start.lsn
         self._failure: FlussoError | None = None
         self._bytes = 0
+        self.held: Held | None = None
+        """What the reader holds back for too long; set by it alone."""
 
     @property
     def bytes(self) -> int:

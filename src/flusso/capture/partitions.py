@@ -4,11 +4,14 @@ A partitioned table is published through the tables that hold its rows, so its c
 The capture learns these names when it starts. Postgres says nothing when a partition is made or attached, or
 when another table takes the name of one that is watched; the first change of a relation that was not known is
 the moment to ask what it is.
+
+`Admission` asks in a thread of its own: the reader must go on sending status while the server takes its time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 
 from flusso.catalog import TableName
 from flusso.change import WatchedTable
@@ -39,3 +42,36 @@ def check_strangers(dsn: Dsn, tables: Sequence[WatchedTable], oids: Sequence[int
                     raise CatalogOutdated(f"a partition came to {table.name}", hint=_HINT)
                 if table is not None and table.oid not in (0, oid):
                     raise CatalogOutdated(f"{table.name} is another table now", hint=_HINT)
+
+
+class Admission:
+    """Asks about relations beside the reader's loop, and wakes it with each answer."""
+
+    def __init__(self, admit: Callable[[Sequence[int]], None], wake: Callable[[], None]) -> None:
+        self._admit = admit
+        self._wake = wake
+        self._pending: set[tuple[int, ...]] = set()
+        self._error: Exception | None = None
+
+    def ask(self, oids: Sequence[int]) -> None:
+        """Begin to ask; until it is answered nothing may be handed on."""
+        asked = tuple(oids)
+        self._pending.add(asked)
+        threading.Thread(target=self._look, args=(asked,), name="flusso-admission", daemon=True).start()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every answer has come; raises one that says to go no further."""
+        is_settled = not self._pending  # before the error: an answer leaves it first
+        if self._error is not None:
+            raise self._error
+        return is_settled
+
+    def _look(self, oids: tuple[int, ...]) -> None:
+        try:
+            self._admit(oids)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._pending.discard(oids)
+            self._wake()

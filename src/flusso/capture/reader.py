@@ -16,13 +16,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from flusso.capture.buffer import Encode, PieceBuffer, pack
 from flusso.capture.fence import Fence
+from flusso.capture.partitions import Admission
 from flusso.capture.protocol import PAYLOAD_START, XLOG_DATA, Keepalive, decode_frame
 from flusso.capture.replication import Replication
 from flusso.capture.snapshot import Snapshot
-from flusso.capture.transactions import Assembler, Piece
+from flusso.capture.transactions import Assembler, Held, Piece
 from flusso.errors import FlussoError, SourceError, SourceUnavailable
 from flusso.lsn import Lsn
 
@@ -30,9 +32,20 @@ _LONGEST_POLL_S = 0.25
 _FRAMES = 2_000
 _FIRST_ASK_PAUSE_S = 0.001
 _LONGEST_ASK_PAUSE_S = 0.005
-_STUCK_S = 5.0
 
 _log = logging.getLogger("flusso.capture")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much is kept, and how long is too long; `CaptureSpec` says what each means."""
+
+    piece_changes: int
+    piece_bytes: int
+    buffer_bytes: int
+    status_interval_s: float
+    silence_s: float
+    stuck_s: float
 
 
 class Reader:
@@ -48,31 +61,22 @@ class Reader:
         *,
         admit: Callable[[Sequence[int]], None],
         encode: Encode,
-        piece_changes: int,
-        piece_bytes: int,
-        buffer_bytes: int,
-        status_interval_s: float,
-        silence_s: float,
+        limits: ReadLimits,
     ) -> None:
         self._replication = replication
         self._fence = fence
         self._assembler = assembler
         self._buffer = buffer
-        self._admit = admit
+        self._admission = Admission(admit, self.wake)
         self._encode = encode
-        self._piece_changes = piece_changes
-        self._piece_bytes = piece_bytes
-        self._buffer_bytes = buffer_bytes
-        self._status_interval_s = status_interval_s
-        self._silence_s = silence_s
+        self._limits = limits
         self._held: deque[Piece] = deque()
         self._held_bytes = 0
         self._held_since = 0.0
         self._snapshot = Snapshot(0, 0, frozenset())
         self._received = buffer.confirmed
         self._sent = Lsn(0)
-        self._status_at = 0.0
-        self._ask_at = 0.0
+        self._status_at = self._ask_at = 0.0
         self._ask_pause_s = _FIRST_ASK_PAUSE_S
         self._heard_at = self._asked_at = time.monotonic()
         self._is_stopped = False
@@ -119,8 +123,10 @@ class Reader:
     def _turn(self) -> None:
         now = time.monotonic()
         if now >= self._status_at or self._buffer.confirmed > self._sent:
-            self._send_status(reply=now - self._heard_at >= self._status_interval_s)
-        is_full = self._held_bytes + self._buffer.bytes >= self._buffer_bytes and not self._buffer.is_awaited
+            self._send_status(reply=now - self._heard_at >= self._limits.status_interval_s)
+        is_full = (
+            self._held_bytes + self._buffer.bytes >= self._limits.buffer_bytes and not self._buffer.is_awaited
+        )
         if is_full:
             self._heard_at = now  # whoever does not listen cannot complain of silence
         self._check_silence(now)
@@ -134,17 +140,17 @@ class Reader:
             self._take_answer()
         if has_more or self._replication.fileno() in ready:
             self._take_frames()
-        if self._held:
+        if self._held and self._admission.is_settled:
             self._expose()
 
     def _check_silence(self, now: float) -> None:
         """Give a server up that answers nothing: its host may be gone without a word to the sockets."""
         since = min(self._heard_at, self._asked_at) if self._fence.is_asking else self._heard_at
-        if now - since > self._silence_s:
-            raise SourceUnavailable(f"the server has said nothing for {self._silence_s:.0f} s")
+        if now - since > self._limits.silence_s:
+            raise SourceUnavailable(f"the server has said nothing for {self._limits.silence_s:.0f} s")
 
     def _wait(self, until: float) -> set[int]:
-        if self._held and not self._fence.is_asking:
+        if self._held and not self._fence.is_asking and self._admission.is_settled:
             until = min(until, self._ask_at)
         return {fd for fd, _ in self._poll.poll(max(0.0, (until - time.monotonic()) * 1000))}
 
@@ -154,7 +160,7 @@ class Reader:
         confirmed = self._buffer.confirmed
         self._replication.send_status(max(self._received, confirmed), confirmed, reply=reply)
         self._sent = confirmed
-        self._status_at = time.monotonic() + self._status_interval_s
+        self._status_at = time.monotonic() + self._limits.status_interval_s
 
     def _take_frames(self) -> None:
         feed, held = self._assembler.feed, self._held
@@ -168,7 +174,7 @@ class Reader:
                 held.extend(pieces)
                 self._held_bytes += sum(piece.bytes for piece in pieces)
         if self._assembler.strangers:
-            self._admit(self._assembler.strangers)
+            self._admission.ask(self._assembler.strangers)
             self._assembler.strangers.clear()
         if was_empty and held:
             self._held_since = self._heard_at
@@ -199,8 +205,14 @@ class Reader:
             visible.append(piece)
         if visible:
             self._received = visible[-1].end.lsn
+            self._buffer.held = None
             self._buffer.expose(
-                pack(visible, self._encode, piece_changes=self._piece_changes, piece_bytes=self._piece_bytes)
+                pack(
+                    visible,
+                    self._encode,
+                    piece_changes=self._limits.piece_changes,
+                    piece_bytes=self._limits.piece_bytes,
+                )
             )
             self._held_since = time.monotonic()
             self._ask_pause_s = _FIRST_ASK_PAUSE_S
@@ -212,7 +224,8 @@ class Reader:
         if not self._fence.is_asking and now >= self._ask_at:
             self._fence.ask()
             self._asked_at = now
-        if now - self._held_since > _STUCK_S:
-            self._held_since = now
+        held_s = now - self._held_since
+        if xid is not None and self._buffer.held is None and held_s > self._limits.stuck_s:
+            self._buffer.held = Held(xid, time.time() - held_s)
             _log.warning("a received transaction is not visible yet: is a synchronous standby missing?",
                          extra={"xid": xid})  # fmt: skip

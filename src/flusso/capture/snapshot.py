@@ -112,6 +112,13 @@ def await_settled(
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
+def find_holder(conn: Connection, xid32: int) -> Blocker | None:
+    """Say whose a transaction is that has not ended for others; None when this role may not see it."""
+    with translated("cannot look for open transactions"):
+        rows = conn.execute(_BLOCKERS).fetchall()
+    return next((Blocker(pid, gid) for pid, gid, xid in rows if int(xid) == xid32), None)
+
+
 def _find_blockers(conn: Connection, snapshot: Snapshot, horizon: int) -> tuple[Blocker, ...]:
     with translated("cannot look for open transactions"):
         rows = conn.execute(_BLOCKERS).fetchall()

@@ -17,11 +17,11 @@ from flusso.capture.coverage import check_exists
 from flusso.capture.fence import Fence
 from flusso.capture.lineage import Lineage, check_unchanged, read_end_of_wal, read_lineage
 from flusso.capture.partitions import check_strangers
-from flusso.capture.reader import Reader
+from flusso.capture.reader import Reader, ReadLimits
 from flusso.capture.replication import Replication, open_replication
 from flusso.capture.rows import RowAssembler
 from flusso.capture.slot import busy, check_slot, check_witness, find_slot
-from flusso.capture.transactions import Assembler, Position
+from flusso.capture.transactions import Assembler, Held, Position
 from flusso.change import WatchedTable
 from flusso.errors import SlotAdvanced, SlotBusy, SlotLost, SourceUnavailable, SourceWentBack
 from flusso.lsn import Lsn
@@ -45,6 +45,8 @@ class CaptureSpec:
     status_interval_s: float = 1.0
     silence_s: float = 60.0
     """How long a server that answers nothing counts as alive, as a standby's wal_receiver_timeout does."""
+    stuck_s: float = 5.0
+    """How long a received transaction may stay invisible to new snapshots before that is told."""
     patience_s: float = _PATIENCE_S
     """How long a slot that another process reads is tried again."""
     known: Lineage | None = None
@@ -68,45 +70,59 @@ class CaptureStream:
         `SourceReplaced`, `SourceWentBack`, `SourceCrashed` or `TimelineChanged`; with `resume` also
         `SlotAdvanced` if the slot has gone past it, and `SourceWentBack` if the server has not come to it.
         """
-        spec = self._spec
         wire.warm_up()
         # What the process has loaded so far stays anyway; without it the collections that follow from
         # decoding cost half as much as the decoding itself.
         gc.freeze()
-        conn = connect(spec.dsn)
+        conn = connect(self._spec.dsn)
         try:
-            if spec.known is not None:
-                check_unchanged(spec.known, read_lineage(conn), f'what slot "{spec.slot}" gave')
-            self._check_slot(conn)
-            check_exists(conn, spec.publication, spec.slot)
-            replication = self._open(conn)
-            try:
-                # Read again now that the slot is ours: its last owner may have moved it until a moment ago.
-                start = self._check_slot(conn)
-                if resume is not None:
-                    _check_resume(conn, spec.slot, start, resume)
-            except BaseException:
-                replication.close()
-                raise
+            replication, start = self._take_slot(conn, resume)
         except BaseException:
             conn.close()
             raise
         self._buffer = PieceBuffer(Position(start), resume)
-        self._reader = Reader(
+        self._reader = self._make_reader(replication, conn, start, self._buffer)
+        self._reader.start()
+        return resume or Position(start)
+
+    def _take_slot(self, conn: Connection, resume: Position | None) -> tuple[Replication, Lsn]:
+        """Check the server and the slot, begin to read it, and give where it stands."""
+        spec = self._spec
+        if spec.known is not None:
+            check_unchanged(spec.known, read_lineage(conn), f'what slot "{spec.slot}" gave')
+        self._check_slot(conn)
+        check_exists(conn, spec.publication, spec.slot)
+        replication = self._open(conn)
+        try:
+            # Read again now that the slot is ours: its last owner may have moved it until a moment ago.
+            start = self._check_slot(conn)
+            if resume is not None:
+                _check_resume(conn, spec.slot, start, resume)
+        except BaseException:
+            replication.close()
+            raise
+        return replication, start
+
+    def _make_reader(
+        self, replication: Replication, conn: Connection, start: Lsn, buffer: PieceBuffer
+    ) -> Reader:
+        spec = self._spec
+        return Reader(
             replication,
             Fence(conn),
             self._make_assembler(start),
-            self._buffer,
+            buffer,
             admit=lambda oids: check_strangers(spec.dsn, spec.tables, oids),
             encode=row_wire.encode if spec.has_full_rows else wire.encode,
-            piece_changes=spec.piece_changes,
-            piece_bytes=spec.piece_bytes,
-            buffer_bytes=spec.buffer_bytes,
-            status_interval_s=spec.status_interval_s,
-            silence_s=spec.silence_s,
+            limits=ReadLimits(
+                piece_changes=spec.piece_changes,
+                piece_bytes=spec.piece_bytes,
+                buffer_bytes=spec.buffer_bytes,
+                status_interval_s=spec.status_interval_s,
+                silence_s=spec.silence_s,
+                stuck_s=spec.stuck_s,
+            ),
         )
-        self._reader.start()
-        return resume or Position(start)
 
     def _make_assembler(self, start: Lsn) -> Assembler:
         spec = self._spec
@@ -158,6 +174,11 @@ class CaptureStream:
         self._opened().confirm(position)
         assert self._reader is not None
         self._reader.wake()
+
+    @property
+    def held(self) -> Held | None:
+        """The transaction that holds back all behind it for too long, if there is one."""
+        return self._opened().held
 
     def stop(self) -> None:
         """End the thread and release the slot. Idempotent."""

@@ -96,6 +96,15 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A received transaction that no new snapshot sees for long: nothing behind it can be taken."""
+
+    xid: int
+    since: float
+    """In Unix time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Rows of one transaction, up to `end`. Without rows it only moves the position."""
 
