@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import time
@@ -26,7 +27,7 @@ class FaultySpec:
     wait. `kill-on-record`: once, the process that records a position dies right before it does.
     `fail-on-record`: once, recording fails. These two wait until something was written, which the file
     `writes` lists. `kill-at`: once, the process that records a seed dies right after it has recorded at least
-    the share that the file names.
+    the share that the file names. `fail-METHOD`: once, a call of that method fails.
     """
 
     inner: SqliteSpec
@@ -58,7 +59,14 @@ class FaultySink:
         self._folder = folder
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+        found = getattr(self._inner, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if self._take_now(f"fail-{name}"):
+                raise SinkUnavailable(f"{name} fails once for the test")
+            return found(*arguments, **options)
+
+        return call if inspect.ismethod(found) else found
 
     def write(
         self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
@@ -86,8 +94,9 @@ class FaultySink:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _take(self, fault: str) -> bool:
-        if not (self._folder / "writes").exists():
-            return False
+        return (self._folder / "writes").exists() and self._take_now(fault)
+
+    def _take_now(self, fault: str) -> bool:
         try:
             (self._folder / fault).unlink()
         except FileNotFoundError:

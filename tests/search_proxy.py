@@ -54,6 +54,13 @@ class Given:
     sent_bytes: int | None = None
 
 
+_NOTHING_DONE = Given(
+    200,
+    b'{"errors":false,"items":[]}',
+    {"Content-Type": "application/json", "X-elastic-product": "Elasticsearch"},
+)
+
+
 class _Gate(ThreadingHTTPServer):
     """Takes connections, over TLS if it has a certificate; cuts as many as it is told to as they begin."""
 
@@ -175,15 +182,40 @@ def guarded(authorization: str) -> Rule:
 
 def half_busy(asked: Asked, forward: Forward) -> Given:
     """Pass on every other item of a bulk request, and answer 429 for the rest."""
+    error = {"type": "rejected_execution_exception", "reason": "full"}
+    return _some_kept_back(asked, forward, lambda at, lines: at % 2 == 1, {"status": 429, "error": error})
+
+
+def failing_at(id_: str) -> Rule:
+    """Fail at one document, whatever else a bulk request has; its removal is passed on."""
+    error = {"type": "null_pointer_exception", "reason": "it says what is in the document"}
+    head = f'{{"index":{{"_id":"{id_}"'.encode()
+
+    def rule(asked: Asked, forward: Forward) -> Given:
+        if not asked.is_bulk:
+            return forward(asked)
+        return _some_kept_back(
+            asked, forward, lambda at, lines: lines[0].startswith(head), {"status": 500, "error": error}
+        )
+
+    return rule
+
+
+def _some_kept_back(
+    asked: Asked, forward: Forward, is_kept: Callable[[int, list[bytes]], bool], item: dict[str, Any]
+) -> Given:
+    """Pass on some items of a bulk request, and give the same answer for each of the others."""
     pairs = _pairs(asked.lines)
-    taken = [line for pair in pairs[::2] for line in pair]
-    body = b"".join(line + b"\n" for line in taken)
+    kept = [is_kept(at, pair) for at, pair in enumerate(pairs)]
+    body = b"".join(
+        line + b"\n" for pair, is_back in zip(pairs, kept, strict=True) if not is_back for line in pair
+    )
     plain = {key: value for key, value in asked.headers.items() if key != "content-encoding"}
-    given = forward(replace(asked, body=body, headers=plain))
-    items = iter(json.loads(given.body)["items"])
-    busy = {"index": {"status": 429, "error": {"type": "rejected_execution_exception", "reason": "full"}}}
-    merged = [next(items) if at % 2 == 0 else busy for at in range(len(pairs))]
-    answer = {"errors": len(pairs) > 1, "items": merged}
+    given = forward(replace(asked, body=body, headers=plain)) if body else _NOTHING_DONE
+    found = json.loads(given.body)
+    items = iter(found["items"])
+    merged = [{"index": item} if is_back else next(items) for is_back in kept]
+    answer = {"errors": any(kept) or found["errors"], "items": merged}
     headers = {key: value for key, value in given.headers.items() if key.lower() != "content-encoding"}
     return Given(200, json.dumps(answer).encode(), headers)
 

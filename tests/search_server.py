@@ -21,7 +21,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,8 @@ _FULL_JAVA_MARK = "jdk.incubator.vector"
 data without which analysis-common fails to make any index."""
 _PR_SET_PDEATHSIG = 1
 _SCRATCH = "scratch"
+_QUICK = ("-XX:TieredStopAtLevel=1",)
+"""Half the CPU in the first minutes, which is all that tests are; over hours it is slower."""
 """Its home and temporary folder: not around its own files, which Elasticsearch would keep from itself."""
 
 
@@ -97,16 +99,20 @@ class SearchServer:
 
 
 def start_server(
-    kind: Distribution = OPENSEARCH, *, heap: str = "1g", modules: tuple[str, ...] | None = None
+    kind: Distribution = OPENSEARCH,
+    *,
+    heap: str = "1g",
+    modules: tuple[str, ...] | None = None,
+    quick: bool = True,
 ) -> SearchServer:
-    """Fetch what is missing, start a server and wait until it answers."""
+    """Fetch what is missing, start a server and wait until it answers: soon, or with all its speed."""
     java, files = find_java(kind), fetch(kind)
     user = _ordinary_user()
     folder = Path(tempfile.mkdtemp(prefix="flusso-search-"))
     try:
         home = _unpack(kind, files, folder, tuple(kind.modules) if modules is None else modules)
         port = _free_port()
-        _configure(kind, home, folder, port, heap)
+        _configure(kind, home, folder, port, [f"-Xms{heap}", f"-Xmx{heap}", *(_QUICK if quick else ())])
         (folder / _SCRATCH).mkdir()
         java = _reachable(java, folder, user)
         _give(folder, user)
@@ -209,7 +215,7 @@ def _descriptor(kind: Distribution, name: str) -> str:
     return "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-def _configure(kind: Distribution, home: Path, folder: Path, port: int, heap: str) -> None:
+def _configure(kind: Distribution, home: Path, folder: Path, port: int, java: Sequence[str]) -> None:
     settings = {
         "cluster.name": folder.name,
         "discovery.type": "single-node",
@@ -224,7 +230,7 @@ def _configure(kind: Distribution, home: Path, folder: Path, port: int, heap: st
     (home / "config" / f"{kind.name}.yml").write_text(text)
     options = home / "config" / "jvm.options.d"
     options.mkdir(exist_ok=True)
-    (options / "heap.options").write_text(f"-Xms{heap}\n-Xmx{heap}\n")
+    (options / "own.options").write_text("".join(f"{option}\n" for option in java))
 
 
 def _reachable(java: Path, folder: Path, user: str | None) -> Path:

@@ -9,8 +9,8 @@ import pytest
 from books import FIRST, SCHEMA, SECOND, book, removal, title_of
 
 from flusso.document import Write
-from flusso.errors import GenerationGone, SinkRefused
-from flusso.sinks.base import IndexState, Sink
+from flusso.errors import GenerationGone, IndexTaken, SinkRefused
+from flusso.sinks.base import IndexState, Sink, SinkSpec
 
 
 def test_ensure_again_keeps_what_was_written(sink: Sink) -> None:
@@ -48,6 +48,33 @@ def test_publishing_another_generation_moves_readers_and_drops_nothing(sink: Sin
     assert title_of(sink) == "Momo"
     sink.publish(FIRST)
     assert [hit.id for hit in sink.search("books", "momo", 10)] == ["1"]
+
+
+@pytest.mark.parametrize("step", ["ensure", "claim"])
+def test_who_was_replaced_moves_no_reader(sink: Sink, spec: SinkSpec, step: str) -> None:
+    """Whether the later start still writes the generation, or only has it for readers."""
+    early, late = replace(FIRST, term=5), replace(FIRST, term=6)
+    sink.ensure(early, SCHEMA)
+    sink.save_state(IndexState("books", FIRST.digest, FIRST.generation, term=5))
+    sink.publish(early)
+    other = spec.open()
+    other.save_state(IndexState("books", FIRST.digest, FIRST.generation, term=6))
+    other.ensure(late, SCHEMA) if step == "ensure" else other.claim(late)
+    other.ensure(replace(SECOND, term=6), SCHEMA)
+    other.publish(replace(SECOND, term=6))
+    with pytest.raises(IndexTaken) as caught:
+        sink.publish(early)
+    assert caught.value.hint
+    assert [each.generation for each in other.held() if each.is_read] == [SECOND.generation]
+    other.publish(late)
+    assert [each.generation for each in other.held() if each.is_read] == [FIRST.generation]
+    other.close()
+
+
+def test_claiming_what_is_gone_does_nothing(sink: Sink) -> None:
+    sink.drop(FIRST)
+    sink.claim(replace(FIRST, keeps_references=True, term=5))
+    assert not sink.exists(FIRST)
 
 
 def test_dropping_a_generation_leaves_nothing_of_it_and_touches_no_other(sink: Sink) -> None:

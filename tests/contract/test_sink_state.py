@@ -57,7 +57,8 @@ def test_an_earlier_start_does_not_put_back_what_it_knew(sink: Sink) -> None:
 def test_a_request_is_there_until_it_is_answered(sink: Sink, spec: SinkSpec) -> None:
     state = IndexState("books", "a" * 64, 1)
     sink.save_state(state)
-    sink.ask("books", Request.ROLLBACK)
+    sink.ask("books", Request.ROLLBACK, 12)
+    assert sink.load_states() == States((state,), {"books": Request.ROLLBACK}, {"books": 12})
     sink.ask("books", Request.REINDEX)
     again = spec.open()
     assert again.load_states() == States((state,), {"books": Request.REINDEX})

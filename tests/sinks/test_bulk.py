@@ -81,10 +81,22 @@ def test_a_version_conflict_is_superseded_and_tells_the_current_version() -> Non
     assert (outcome.superseded, outcome.newest_conflict) == (2, 900)
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_an_item_the_server_has_no_room_for_is_busy(status: int) -> None:
     outcome = outcome_of(answer((201, None, ""), (status, "rejected_execution_exception", "full")), TWO)
     assert (outcome.written, outcome.busy) == (1, (TWO[1],))
+
+
+def test_an_item_that_the_server_failed_at_is_told_from_one_that_it_has_no_room_for() -> None:
+    outcome = outcome_of(answer((201, None, ""), (500, "null_pointer_exception", "x")), TWO)
+    assert (outcome.taken, outcome.busy) == (TWO[0], ())
+    assert outcome.failed == ((TWO[1], "null_pointer_exception"),)
+
+
+def test_a_missing_ingest_pipeline_is_refused_as_a_whole() -> None:
+    missing = (400, "illegal_argument_exception", "pipeline with id [clean] does not exist")
+    with pytest.raises(SinkRefused, match="the ingest pipeline is not there"):
+        outcome_of(answer(missing, (201, None, "")), TWO)
 
 
 def test_a_refused_document_keeps_type_and_field_and_no_value() -> None:

@@ -100,6 +100,66 @@ def test_requests_of_which_something_is_taken_are_no_end_of_patience() -> None:
     assert (run(client, 4, max_retries=1).written, sizes(client)) == (4, [4, 2, 1, 1])
 
 
+def test_a_document_that_the_server_fails_at_while_another_is_taken_is_refused() -> None:
+    """The last request has one that was taken, a removal that is too old, and the document."""
+    client = Scripted([500, 201, 201], [500], [500], [201, 409, 500])
+    result = run(client, 3, max_retries=2)
+    assert (result.written, [(each.id, each.reason) for each in result.refusals]) == (2, [("0", "t")])
+    assert (sizes(client), result.superseded) == ([3, 1, 1, 3], 0)
+
+
+class Poisoned(Scripted):
+    """Fails at some documents, always, and takes all else."""
+
+    def __init__(self, *ids: str) -> None:
+        super().__init__()
+        self._ids = ids
+
+    def send(self, method: str, path: str, params: Mapping[str, str], body: bytes | None) -> Answer:
+        heads = [json.loads(line) for line in (body or b"{}").splitlines()[::2]]
+        if not any("delete" in head for head in heads):
+            self.script = [[500 if head["index"]["_id"] in self._ids else 201 for head in heads]]
+        else:
+            self.script = [[201, 409, 500]]
+        return super().send(method, path, params, body)
+
+
+@pytest.mark.parametrize("ids", [["0"], ["5"], ["0", "1", "2", "3", "9"]])
+def test_whatever_a_server_takes_is_written_beside_documents_that_it_fails_at(ids: list[str]) -> None:
+    result = run(Poisoned(*ids), 10, max_retries=2)
+    assert (sorted(each.id for each in result.refusals), result.written) == (ids, 10 - len(ids))
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [[500, 409, 500], [201, 500, 500], [201, 503, 500], [429, 409, 500], [201, 409, 503]],
+    ids=[
+        "the other fails",
+        "its shard fails",
+        "its shard is away",
+        "the other has no room",
+        "it has no room",
+    ],
+)
+def test_a_document_is_not_refused_for_what_a_server_fails_at_all_over(trial: list[int]) -> None:
+    client = Scripted([201, 500], [500], [500], trial)
+    with pytest.raises(SinkUnavailable, match="takes no more"):
+        run(client, 2, max_retries=2)
+
+
+def test_a_document_is_not_refused_while_no_other_is_taken() -> None:
+    client = Scripted(*[[500]] * 3)
+    with pytest.raises(SinkUnavailable, match="takes no more"):
+        run(client, 1, max_retries=2)
+    assert sizes(client) == [1, 1, 1]
+
+
+def test_a_document_is_not_refused_by_a_server_that_went_away_meanwhile() -> None:
+    client = Scripted([201, 500], [500], SinkUnavailable("down"))
+    with pytest.raises(SinkUnavailable, match="down"):
+        run(client, 2, max_retries=2)
+
+
 def test_nothing_is_told_of_waiting_without_any() -> None:
     assert run(Scripted([201]), 1).backed_off_s == 0
 

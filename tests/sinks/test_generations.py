@@ -63,12 +63,15 @@ def test_a_name_is_ours_only_when_all_of_it_fits(name: str, expected: int | None
     assert NAMES.generation_of("books", name) == expected
 
 
-def test_readers_move_in_one_request() -> None:
+def test_readers_move_in_one_request_if_the_index_is_ours_to_write() -> None:
+    concrete = NAMES.concrete(TARGET)
     (swap,) = [body for _, path, body in published() if path == "/_aliases"]
     assert swap == {
         "actions": [
+            {"remove": {"index": concrete, "alias": NAMES.writers(TARGET), "must_exist": True}},
+            {"add": {"index": concrete, "alias": NAMES.writers(TARGET)}},
             {"remove": {"index": "p_books_aaaaaaaaaaaa_1", "alias": "p_books"}},
-            {"add": {"index": NAMES.concrete(TARGET), "alias": "p_books"}},
+            {"add": {"index": concrete, "alias": "p_books"}},
         ]
     }
 

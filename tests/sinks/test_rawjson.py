@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flusso.errors import SinkUnavailable
-from flusso.sinks.rawjson import elements, members
+from flusso.sinks.rawjson import elements, members, objects
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -28,6 +28,26 @@ def test_members_are_found_where_they_are(value: dict[str, object], indent: int 
 def test_elements_are_found_where_they_are(value: list[object]) -> None:
     text = json.dumps(value)
     assert [json.JSONDecoder().raw_decode(text, start)[0] for start in elements(text, 0)] == value
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), max_size=4), st.booleans())
+def test_objects_of_an_array_are_found_where_they_are(
+    value: list[dict[str, object]], is_indented: bool
+) -> None:
+    text = json.dumps({"took": {"docs": []}, "docs": value, "more": 1}, indent=2 if is_indented else None)
+    found = [
+        {key: json.loads(text[slice(*place)]) for key, place in places.items()}
+        for places in objects(text, "docs")
+    ]
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"docs":{}}', '{"docs":[', '{"docs":[{"a":1}', '{"docs":[{"a":1']
+)
+def test_an_array_that_is_cut_short_is_a_sink_error(text: str) -> None:
+    with pytest.raises(SinkUnavailable):
+        list(objects(text, "docs"))
 
 
 def test_digits_stay_as_they_were_written() -> None:

@@ -6,14 +6,18 @@ A proxy asks for what their smallest builds cannot.
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import itertools
 import socket
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from flusso.document import Write
 from flusso.errors import SinkRefused, SinkUnavailable
 from flusso.sinks.search import server as server_module
 from search_place import BOOK, SCHEMA, TARGET, Place
@@ -95,29 +99,66 @@ def test_requests_are_compressed_unless_told_otherwise(
     monkeypatch.setattr("flusso.sinks.search.connection._is_here", lambda url: False)
     assert place.written(place.spec(proxy.url, compress=is_on))
     (bulk,) = [asked for asked in proxy.asked if asked.is_bulk]
-    assert (bulk.headers.get("content-encoding"), "accept-encoding" in bulk.headers) == (
-        ("gzip", True) if is_on else (None, bulk.headers.get("accept-encoding") is not None)
-    )
+    asked_for = "gzip" in bulk.headers.get("accept-encoding", "")
+    assert (bulk.headers.get("content-encoding"), asked_for) == (("gzip", True) if is_on else (None, False))
     assert (BOOK.body or b"") in (gzip.decompress(bulk.body) if is_on else bulk.body)
 
 
-def test_an_ingest_pipeline_is_named_in_every_bulk_request(place: Place, proxy: SearchProxy) -> None:
-    """The smallest builds have no processors: whether the server knows the pipeline is enough to see."""
+@pytest.fixture
+def pipeline(place: Place) -> Iterator[str]:
+    """An ingest pipeline. The smallest builds have no processors: it changes and counts nothing."""
+    name = f"{place.prefix}clean"
+    place.ask("PUT", f"/_ingest/pipeline/{name}", {"processors": []})
+    yield name
+    with contextlib.suppress(SinkRefused):  # gone already
+        place.ask("DELETE", f"/_ingest/pipeline/{name}")
 
-    def rule(asked: Asked, forward: Forward) -> Given | None:
-        return forward(replace(asked, path=asked.path.replace("pipeline=clean", "pipeline=_none")))
+
+def test_documents_go_through_the_ingest_pipeline_and_nothing_else_does(
+    place: Place, proxy: SearchProxy, pipeline: str
+) -> None:
+    """That the server looks at the name is seen below: it refuses one that it does not know."""
+    sink = place.spec(proxy.url, pipeline=pipeline).open()
+    filled = replace(TARGET, keeps_references=True, keeps_removals=True)
+    sink.ensure(filled, SCHEMA)
+    result = sink.write(filled, [BOOK._replace(tokens=b'["a"]'), Write("gone", 5, None)], refresh=True)
+    queries = [parse_qs(urlsplit(asked.path).query) for asked in proxy.asked if asked.is_bulk]
+    assert (result.written, result.removed) == (1, 1)
+    assert [query.get("pipeline") for query in queries] == [[pipeline], ["_none"], None]
+    assert list(sink.ids(filled)) == ["1"]
+    sink.close()
+
+
+def test_an_ingest_pipeline_that_is_not_there_is_told_at_the_start(place: Place) -> None:
+    sink = place.spec(pipeline="absent").open()
+    with pytest.raises(SinkRefused, match='sink "search" has no ingest pipeline "absent": make the pipeline'):
+        sink.ensure(TARGET, SCHEMA)
+    sink.close()
+
+
+def test_an_ingest_pipeline_that_goes_away_refuses_the_request_and_no_document(
+    place: Place, pipeline: str
+) -> None:
+    sink = place.spec(pipeline=pipeline).open()
+    sink.ensure(TARGET, SCHEMA)
+    place.ask("DELETE", f"/_ingest/pipeline/{pipeline}")
+    with pytest.raises(SinkRefused, match='index "books": the ingest pipeline is not there'):
+        sink.write(TARGET, [BOOK], refresh=False)
+    sink.close()
+
+
+def test_who_may_not_ask_for_the_ingest_pipeline_may_still_write_through_it(
+    place: Place, proxy: SearchProxy, pipeline: str
+) -> None:
+    def rule(asked: Asked, forward: Forward) -> Given:
+        return (
+            Given(403, b'{"error":{"type":"security_exception"}}')
+            if "_ingest" in asked.path
+            else forward(asked)
+        )
 
     proxy.rule = rule
-    assert place.written(place.spec(proxy.url, pipeline="clean"))
-    assert all("pipeline=clean" in asked.path for asked in proxy.asked if asked.is_bulk)
-
-
-def test_an_ingest_pipeline_that_is_not_there_is_a_refusal(place: Place) -> None:
-    sink = place.spec(pipeline="absent").open()
-    sink.ensure(TARGET, SCHEMA)
-    result = sink.write(TARGET, [BOOK], refresh=False)
-    sink.close()
-    assert [refusal.reason for refusal in result.refusals] == ["illegal_argument_exception"]
+    assert place.written(place.spec(proxy.url, pipeline=pipeline))
 
 
 def test_of_several_nodes_one_that_is_down_does_no_harm(place: Place, proxy: SearchProxy) -> None:
@@ -131,7 +172,7 @@ def test_a_node_that_goes_away_meanwhile_is_avoided(place: Place) -> None:
         sink = place.spec(first.url, place.url, max_retries=3).open()
         sink.ensure(TARGET, SCHEMA)
     for version in range(6, 16):
-        assert sink.write(TARGET, [replace(BOOK, version=version)], refresh=False).written == 1
+        assert sink.write(TARGET, [BOOK._replace(version=version)], refresh=False).written == 1
     sink.close()
 
 

@@ -10,12 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from flusso.document import Write
+from flusso.document import Refusal, Write
 from flusso.errors import GenerationGone, SinkUnavailable
-from flusso.sinks.base import Sink
+from flusso.sinks.base import IndexState, Sink
+from flusso.sinks.search import references
 from flusso.sinks.search import server as server_module
+from flusso.sinks.search import sink as sink_module
 from search_place import SCHEMA, TARGET, Place
-from search_proxy import Asked, Forward, Given, Rule, SearchProxy, half_busy
+from search_proxy import Asked, Forward, Given, Rule, SearchProxy, failing_at, half_busy
 
 pytestmark = pytest.mark.opensearch
 
@@ -98,7 +100,7 @@ def test_a_write_whose_answer_was_lost_does_not_overtake_a_newer_one(
     place: Place, proxy: SearchProxy, sink: Sink
 ) -> None:
     """Between the lost answer and the repetition another writer comes: the repetition is superseded."""
-    newer = replace(WRITES[0], version=6, body=b'{"title":"newer"}')
+    newer = WRITES[0]._replace(version=6, body=b'{"title":"newer"}')
 
     def overtaken(asked: Asked, forward: Forward) -> None:
         forward(asked)
@@ -126,6 +128,55 @@ def test_only_documents_that_do_not_fit_are_refused_while_others_are_busy(
     result = sink.write(TARGET, writes, refresh=False)
     assert (result.written, [each.id for each in result.refusals]) == (9, ["bad"])
     assert result.refusals[0].reason.endswith("(field pages)")
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_document_that_the_server_fails_at_is_refused_and_keeps_nothing_back(
+    place: Place, proxy: SearchProxy, is_known: bool
+) -> None:
+    """What the index has of it stays as it is; a version that the server can take is taken."""
+    sink = place.spec(proxy.url, max_retries=2, batch_size=3).open()
+    sink.ensure(TARGET, SCHEMA)
+    if is_known:
+        sink.write(TARGET, [WRITES[4]._replace(version=4)], refresh=False)
+    proxy.rule = failing_at("4")
+    result = sink.write(TARGET, WRITES[:10], refresh=True)
+    assert (result.written, [each.id for each in result.refusals]) == (9, ["4"])
+    assert result.refusals[0].reason == "null_pointer_exception"
+    assert [each.version for each in sink.read(TARGET, ["4"]).values()] == [4] * is_known
+    proxy.rule = lambda asked, forward: forward(asked)
+    assert sink.write(TARGET, WRITES[4:5], refresh=False).written == 1
+    sink.close()
+
+
+def astray(asked: Asked, forward: Forward) -> Given:
+    """The ingress knows no server for it at the moment."""
+    return Given(404, b"default backend - 404", {"Content-Type": "text/plain"})
+
+
+def test_a_page_in_front_of_the_server_is_not_taken_for_what_it_holds(
+    place: Place, proxy: SearchProxy
+) -> None:
+    sink = place.spec(proxy.url).open()
+    sink.ensure(KEEPING, SCHEMA)
+    sink.save_state(IndexState("books", "a" * 64, 1))
+    proxy.rule = astray
+    steps: list[Callable[[], object]] = [
+        lambda: sink.exists(TARGET),
+        lambda: sink.load_states(),
+        lambda: sink.write(TARGET, WRITES[:1], refresh=False),
+        lambda: sink.read(TARGET, ["0"]),
+        lambda: sink.search("books", "momo", 1),
+        lambda: sink.held(),
+        lambda: sink.drop(TARGET),
+        lambda: list(sink.find_references(KEEPING, ["a"])),
+    ]
+    for step in steps:
+        with pytest.raises(SinkUnavailable, match="something else than"):
+            step()
+    proxy.rule = lambda asked, forward: forward(asked)
+    assert (sink.exists(KEEPING), len(sink.load_states().all)) == (True, 1)
+    sink.close()
 
 
 BLOCKS = ["index.blocks.read_only_allow_delete", "index.blocks.write", "index.blocks.read_only"]
@@ -211,3 +262,40 @@ def test_tokens_of_references_that_somebody_deleted_are_not_kept_elsewhere(place
     place.ask("DELETE", f"/@books_{'a' * 12}_1_refs")
     with pytest.raises(GenerationGone):
         sink.remember_tokens(KEEPING, ["a"])
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_look_up_outlives_what_the_server_forgets_and_what_is_written_meanwhile(
+    place: Place, monkeypatch: pytest.MonkeyPatch, shards: int
+) -> None:
+    """Whoever pays a debt writes what a page names before asking for the next."""
+    monkeypatch.setattr(references, "MAX_HITS", 5)
+    sink = place.spec(number_of_shards=shards).open()
+    sink.ensure(KEEPING, SCHEMA)
+    writes = [write._replace(tokens=b'["a"]') for write in WRITES]
+    sink.write(KEEPING, writes, refresh=False)
+    found = []
+    for id_ in sink.find_references(KEEPING, ["a"]):
+        found.append(id_)
+        if len(found) % 10 == 1:
+            place.ask("DELETE", "/_search/scroll/_all")
+            again = [write._replace(version=6) for write in writes if write.id in found]
+            sink.write(KEEPING, again, refresh=True)
+    sink.close()
+    assert sorted(found) == sorted(write.id for write in WRITES)
+
+
+def test_what_is_remembered_is_read_again_when_the_server_forgets_in_the_middle(
+    place: Place, proxy: SearchProxy, sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_module, "_SCAN_PAGE", 2)
+    sink.quarantine([Refusal("books", str(n), 5, "search", "too long", 1.5) for n in range(5)])
+    left = itertools.count(1, -1)
+
+    def forgetting(asked: Asked, forward: Forward) -> Given:
+        if asked.method == "POST" and asked.path == "/_search/scroll" and next(left) > 0:
+            place.ask("DELETE", "/_search/scroll/_all")
+        return forward(asked)
+
+    proxy.rule = forgetting
+    assert [entry.id for entry in sink.quarantined("books")] == ["0", "1", "2", "3", "4"]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from flusso.document import Refusal
+from flusso.errors import IndexTaken
 from flusso.sinks.base import IndexState, Request, Sink, States
+from flusso.sinks.search import server as server_module
+from flusso.sinks.state import state_to_json
 from search_place import SCHEMA, TARGET, Place
-from search_proxy import SearchProxy
+from search_proxy import Asked, Forward, Given, SearchProxy
 
 pytestmark = pytest.mark.opensearch
 
@@ -76,6 +80,51 @@ def test_indexes_of_an_earlier_release_are_written_on(place: Place, sink: Sink, 
         assert later.release("books", ["1"], 9) == 1
         later.save_state(STATE)
         assert later.load_states() == States((STATE,))
+
+
+LATER = replace(STATE, witness=9)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_state_that_arrives_late_is_not_put_over_a_newer_one(
+    place: Place, proxy: SearchProxy, sink: Sink, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """Its sender has waited for it in vain and sent it once more; or its answer was lost, and so on."""
+    monkeypatch.setattr(server_module, "_FIRST_WAIT_S", 0.01)
+    delayed: list[Asked] = []
+
+    def rule(asked: Asked, forward: Forward) -> Given | None:
+        if asked.method != "PUT" or delayed:
+            return forward(asked)
+        delayed.append(asked)
+        if is_lost:
+            forward(asked)
+        return None
+
+    with closing(place.spec(proxy.url, max_retries=3).open()) as opened:
+        opened.ensure(TARGET, SCHEMA)
+        proxy.rule = rule
+        opened.save_state(replace(STATE, witness=8))
+        opened.save_state(LATER)
+    assert proxy.forward(delayed[0]).status == 409
+    assert sink.load_states() == States((LATER,))
+
+
+def test_two_threads_of_a_process_save_one_after_the_other(place: Place, sink: Sink) -> None:
+    with closing(place.spec().open()) as other:
+        for witness in range(1, 7):
+            (sink, other)[witness % 2].save_state(replace(STATE, witness=witness))
+    assert sink.load_states() == States((replace(STATE, witness=6),))
+
+
+def test_a_state_follows_one_of_a_release_that_numbered_it_by_its_term(place: Place, sink: Sink) -> None:
+    numbered = f"/{META}/_doc/books%231?version_type=external_gte&version={1 << 60}"
+    place.ask("PUT", numbered, {"state": state_to_json(replace(STATE, term=1 << 60))})
+    with pytest.raises(IndexTaken):
+        sink.save_state(STATE)
+    later = replace(STATE, term=(1 << 60) + 1)
+    sink.save_state(later)
+    assert sink.load_states() == States((later,))
 
 
 def test_many_refused_documents_go_in_requests_of_the_size_that_is_set(

@@ -70,11 +70,26 @@ def test_a_refresh_that_failed_on_a_shard_is_refused() -> None:
         look_up(Scripted({"_shards": {"failed": 1}}, {"_shards": {"failed": 1}}))
 
 
-def test_pages_that_end_too_early_are_refused() -> None:
-    scroll = {"_scroll_id": "s"}
-    first, rest = hits(10_001, "1"), hits(10_001, "1", **scroll)
+SHARDS = {"books_refs": {"settings": {"index.number_of_shards": "1"}}}
+
+
+def page(*ids: str, **more: Any) -> dict[str, Any]:
+    numbered = [{"_id": id_, "sort": [int(id_)]} for id_ in ids]
+    return WHOLE | {"hits": {"hits": numbered}} | more
+
+
+def test_what_is_too_much_for_one_answer_is_read_in_pages_of_each_shard() -> None:
+    client = Scripted(WHOLE, hits(10_001, "1"), SHARDS, page("9"), page("1", "2"), page("9"))
+    assert look_up(client) == ["1", "2", "9"]
+    assert client.requests[-1] == ("/books_refs/_search", {"preference": "_shards:0|_primary"})
+
+
+def test_a_page_that_lacks_its_shard_is_asked_for_again_and_then_refused() -> None:
+    lack = page(_shards={"failed": 1})
+    before = WHOLE, hits(10_001, "1"), SHARDS, page("9")
+    assert look_up(Scripted(*before, lack, page("9"))) == ["9"]
     with pytest.raises(SinkUnavailable, match="all of its shards"):
-        look_up(Scripted(WHOLE, first, rest, hits(10_001, **scroll), {}))
+        look_up(Scripted(*before, lack, lack))
 
 
 def test_a_document_without_tokens_takes_no_room() -> None:

@@ -6,14 +6,22 @@ import contextlib
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from test_opensearch import CONCRETE, SCHEMA, TARGET, Cluster
 
+from flusso.builder.read import Built
+from flusso.cli.clean import find_orphans
 from flusso.document import Write
-from flusso.errors import IndexTaken, SinkRefused
+from flusso.engine import work
+from flusso.engine.work import Destination, WorkSpec
+from flusso.engine.writer import Writer
+from flusso.errors import IndexTaken, SinkRefused, WriteExpired
+from flusso.lsn import Version
+from flusso.postgres.connect import Dsn
 from flusso.schema.model import IndexSchema
 from flusso.sinks.search.opensearch import OpenSearchSpec
 
@@ -134,3 +142,47 @@ def test_an_index_that_only_looks_like_ours_is_not_held(cluster: Cluster) -> Non
     cluster.ask("PUT", "/@books_0123456789ab_7")
     cluster.sink.ensure(TARGET, SCHEMA)
     assert [each.generation for each in cluster.sink.held()] == [1]
+
+
+@pytest.mark.parametrize("says", [True, False], ids=["of its own", "of an earlier release"])
+def test_a_generation_of_a_deployment_with_a_longer_prefix_is_not_held(cluster: Cluster, says: bool) -> None:
+    longer = replace(cluster.spec, prefix=f"{cluster.spec.prefix}staging_")
+    with contextlib.closing(longer.open()) as other:
+        for sink in (other, cluster.sink):
+            sink.ensure(TARGET, SCHEMA)
+        if not says:
+            for name in (CONCRETE, f"staging_{CONCRETE}"):
+                cluster.ask("PUT", f"/@{name}/_mapping", {"_meta": {}})
+        for sink in (other, cluster.sink):
+            assert [each.index for each in sink.held()] == ["books"]
+            assert find_orphans(sink) == list(sink.held())
+
+
+def test_an_index_whose_name_begins_like_another_prefix_is_held(cluster: Cluster) -> None:
+    longer = replace(cluster.spec, prefix=f"{cluster.spec.prefix}books_")
+    target = replace(TARGET, index="books_sold")
+    cluster.sink.ensure(target, SCHEMA)
+    with contextlib.closing(longer.open()) as other:
+        other.ensure(TARGET, SCHEMA)
+        assert [each.index for each in other.held()] == ["books"]
+    assert [each.index for each in cluster.sink.held()] == ["books_sold"]
+
+
+def test_a_closed_index_is_held_like_any_other(cluster: Cluster) -> None:
+    cluster.sink.ensure(TARGET, SCHEMA)
+    cluster.ask("POST", f"/@{CONCRETE}/_close")
+    assert [each.generation for each in cluster.sink.held()] == [1]
+
+
+@pytest.mark.parametrize(("age", "is_late"), [(0.2, False), (0.3, True)])
+def test_documents_that_were_built_long_ago_are_not_sent(cluster: Cluster, age: float, is_late: bool) -> None:
+    """Long before the server forgets a removal that they would undo."""
+    cluster.sink.ensure(TARGET, SCHEMA)
+    born_s = time.monotonic() - age * cluster.spec.gc_deletes_s
+    spec = WorkSpec(Dsn("host=nowhere"), {}, (), {"books": (Destination(cluster.spec, TARGET),)})
+    with Writer(spec, Version(7), born_s=born_s) as writer:
+        writer.put("books", [Built("1", b'{"text":"late"}')])
+        with pytest.raises(WriteExpired) if is_late else contextlib.nullcontext():
+            writer.finish()
+    work.forget()
+    assert len(cluster.sink.read(TARGET, ["1"])) == (0 if is_late else 1)

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from flusso.catalog import TableName
 from flusso.document import Write
-from flusso.errors import SinkRefused, SinkUnavailable
+from flusso.errors import GenerationGone, SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema
-from flusso.sinks.base import IndexTarget
+from flusso.sinks.base import IndexState, IndexTarget
 from flusso.sinks.sqlite import SqliteSink, SqliteSpec, file
 from flusso.sinks.sqlite.fulltext import match_expression, text_of
 
@@ -163,6 +163,47 @@ def test_a_file_whose_tables_are_just_being_made_is_not_taken_for_another_progra
         overtaken.close()
 
 
+def delete(path: Path) -> None:
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+
+
+def put_back(path: Path) -> None:
+    """Put an older copy in its place, which holds the generation too."""
+    copy = path.with_name("older.db")
+    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(copy)) as to:
+        source.backup(to)
+    delete(path)
+    copy.rename(path)
+
+
+@pytest.mark.parametrize("harm", [delete, put_back])
+def test_a_file_that_is_deleted_or_replaced_is_missed_and_nothing_more_is_confirmed(
+    sink: SqliteSink, path: Path, harm: Callable[[Path], None]
+) -> None:
+    sink.write(TARGET, [DOCUMENT], refresh=False)
+    assert sink.exists(TARGET)
+    harm(path)
+    assert not sink.exists(TARGET)
+    with pytest.raises(GenerationGone, match="was deleted, or another file put in its place"):
+        sink.write(TARGET, [DOCUMENT], refresh=False)
+    with pytest.raises(GenerationGone):
+        sink.save_state(IndexState("books", "d", 1))
+    with pytest.raises(GenerationGone):
+        sink.load_states()
+
+
+def test_whoever_opens_a_deleted_file_anew_finds_it_empty(sink: SqliteSink, path: Path) -> None:
+    sink.write(TARGET, [DOCUMENT], refresh=False)
+    path.unlink()  # its log stays behind
+    with contextlib.closing(SqliteSpec("kept", path).open()) as again:
+        assert (again.exists(TARGET), again.held()) == (False, [])
+        again.ensure(TARGET, SCHEMA)
+        again.write(TARGET, [Write("2", 5, b"{}")], refresh=False)
+        sink.close()
+        assert list(again.ids(TARGET)) == ["2"]
+
+
 def test_writing_before_ensure_is_refused(sink: SqliteSink) -> None:
     with pytest.raises(SinkRefused, match='generation 1 of index "absent"'):
         sink.write(IndexTarget("absent", "d", 1), [DOCUMENT], refresh=False)
@@ -195,7 +236,7 @@ def test_bodies_are_text_that_sql_can_read_as_json(sink: SqliteSink, path: Path)
 VICTIM = """
 import sys
 from flusso.document import Write
-from flusso.sinks.base import IndexTarget
+from flusso.sinks.base import IndexState, IndexTarget
 from flusso.sinks.sqlite import SqliteSpec
 sink = SqliteSpec("kept", sys.argv[1]).open()
 version = 0

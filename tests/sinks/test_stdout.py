@@ -96,6 +96,31 @@ def test_a_reader_that_goes_away_ends_without_a_traceback() -> None:
         assert (process.wait(30), said) == (0, "stdout is closed\n")
 
 
+PRINTERS = """
+import threading
+from flusso.document import Write
+from flusso.sinks.base import IndexTarget
+from flusso.sinks.stdout import StdoutSpec
+body = b'{"title":"' + b"x" * 300 + b'"}'
+def work(name):
+    sink = StdoutSpec("out").open()
+    for number in range(15):
+        writes = [Write(f"{name}-{number}-{n}", 1, body) for n in range(500)]
+        sink.write(IndexTarget("books", "d", 1), writes, refresh=False)
+threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_lines_of_threads_side_by_side_are_whole_where_python_does_not_buffer() -> None:
+    done = subprocess.run([sys.executable, "-u", "-c", PRINTERS], stdout=subprocess.PIPE, check=True)
+    lines = done.stdout.splitlines()
+    assert len({json.loads(line)["id"] for line in lines}) == len(lines) == 4 * 15 * 500
+
+
 def test_searching_is_refused() -> None:
     with pytest.raises(SinkRefused, match="prints and keeps nothing"):
         StdoutSpec("out").open().search("books", "x", 1)

@@ -113,6 +113,9 @@ class IndexState:
     """What must still be built anew: while there is any, the index is not exact."""
     serves: bool = False
     """Whether readers see this generation. Of a state that does not say: whether it is seeded."""
+    published: int = 0
+    """The number of the move by which readers came to it. Of several that serve, as after a crash half-way,
+    the highest counts; one that does not say came before all others."""
     references: tuple[str, ...] = ()
     """The places of which each of its documents has tokens."""
     is_kept: bool = False
@@ -155,6 +158,8 @@ class States:
     all: tuple[IndexState, ...] = ()
     asked: Mapping[str, Request] = field(default_factory=dict)
     """By index what a command has asked for and nobody has done yet."""
+    back_to: Mapping[str, int] = field(default_factory=dict)
+    """By index the generation that a rollback leads to."""
 
     def of(self, index: str) -> tuple[IndexState, ...]:
         """List the generations of an index, oldest first."""
@@ -163,7 +168,7 @@ class States:
 
     def serving(self, index: str) -> IndexState | None:
         """Give the generation that readers see."""
-        return next((state for state in reversed(self.of(index)) if state.serves), None)
+        return self.serving_of(self.of(index))
 
     def newest(self, index: str) -> IndexState | None:
         """Give the generation that was begun last, whether readers see it or not yet."""
@@ -172,6 +177,12 @@ class States:
     def shown(self, index: str) -> IndexState | None:
         """Give the generation that readers see, or while there is none the one that is being filled."""
         return self.serving(index) or self.newest(index)
+
+    @staticmethod
+    def serving_of(states: Sequence[IndexState]) -> IndexState | None:
+        """Give the generation that readers see, of those of one index."""
+        serving = [state for state in states if state.serves]
+        return max(serving, key=lambda state: (state.published, state.generation), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +266,14 @@ class Sink(Protocol):
         """Let readers of the index see this generation instead of the one they saw, atomically.
 
         Driver, between two batches, once the generation is whole; idempotent. All it holds can be searched
-        when this returns. No generation goes by this.
+        when this returns. No generation goes by this. Raises `IndexTaken`, and moves nobody, when a later
+        start has made itself known; that is looked at in the same step.
+        """
+
+    def claim(self, target: IndexTarget) -> None:
+        """Take the right to write a generation from earlier starts, though nothing is written to it. Driver.
+
+        Idempotent. What is gone of it is passed over. Raises `IndexTaken` when a later start has taken it.
         """
 
     def held(self) -> Sequence[Held]:
@@ -288,8 +306,10 @@ class Sink(Protocol):
         """Give the ids of all documents whose last write had any of the tokens.
 
         Everything written before the call counts, refreshed or not. All of them, or `SinkUnavailable`; some
-        may come that are removed by now, or twice. A document and its tokens need not change at one moment,
-        but tokens are never newer than the document. Executors. Only for a target that keeps references.
+        may come that are removed by now, or twice, and one that is written while they are gone through may
+        be left out. However slowly that is: documents may be written between two ids. A document and its
+        tokens need not change at one moment, but tokens are never newer than the document. Executors. Only
+        for a target that keeps references.
         """
 
     def remember_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
@@ -314,8 +334,11 @@ class Sink(Protocol):
         put back what it knew.
         """
 
-    def ask(self, index: str, request: Request) -> None:
-        """Leave a request for whoever writes the index, in place of an earlier one. Any command."""
+    def ask(self, index: str, request: Request, generation: int = 0) -> None:
+        """Leave a request for whoever writes the index, in place of an earlier one. Any command.
+
+        A rollback names the generation that it leads to, so that it is done once however often it is tried.
+        """
 
     def answer(self, index: str) -> None:
         """Forget a request: what it asked for is done, or remembered elsewhere. Driver; idempotent."""

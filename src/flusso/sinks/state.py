@@ -16,7 +16,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from flusso.debt import Cursor, Debt, Reach, Scope
-from flusso.errors import SinkRefused
+from flusso.errors import IndexTaken, SinkRefused
 from flusso.seeding import LeafSeed, Seeding
 from flusso.sinks.base import IndexState, Request, States
 
@@ -35,17 +35,34 @@ def request_key(index: str) -> str:
     return f"{index}{_REQUEST}"
 
 
+def request_to_text(request: Request, generation: int) -> str:
+    """Write a request, with the generation that it names if any."""
+    return f"{request.value} {generation}" if generation else request.value
+
+
 def states_of(entries: Mapping[str, str]) -> States:
     """Read all entries; one of an earlier release counts where its generation has no other."""
     found: dict[tuple[str, int], IndexState] = {}
-    asked = {
-        key.removesuffix(_REQUEST): Request(text) for key, text in entries.items() if key.endswith(_REQUEST)
-    }
+    asked: dict[str, Request] = {}
+    back_to: dict[str, int] = {}
+    for key, text in entries.items():
+        if key.endswith(_REQUEST):
+            index, (word, _, generation) = key.removesuffix(_REQUEST), text.partition(" ")
+            asked[index] = Request(word)
+            if generation:
+                back_to[index] = int(generation)
     for key in sorted(entries, key=lambda key: _SEPARATOR in key):
         if not key.endswith(_REQUEST):
             state = state_from_json(entries[key])
             found[state.index, state.generation] = state
-    return States(tuple(found[place] for place in sorted(found)), asked)
+    return States(tuple(found[place] for place in sorted(found)), asked, back_to)
+
+
+def taken(index: str) -> IndexTaken:
+    """Say that this process was replaced: what it knows is old."""
+    return IndexTaken(
+        f'a later start of flusso writes index "{index}"', hint="leave it to that one; this one has ended"
+    )
 
 
 def state_to_json(state: IndexState) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
@@ -31,6 +32,9 @@ from flusso.sinks.base import (
     Stored,
 )
 from flusso.sinks.tokens import tokens
+
+_one_at_a_time = threading.Lock()
+"""Seed and stream each have a sink of their own over the one standard output of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,10 @@ class StdoutSink:
         if self._spec.pretty:
             lines = (indented(line.decode()).encode() + b"\n" for line in lines)
         try:
-            _write_all(self._out, b"".join(lines))
-            self._out.flush()
+            printed = b"".join(lines)
+            with _one_at_a_time:
+                _write_all(self._out, printed)
+                self._out.flush()
         except (BrokenPipeError, ValueError) as error:
             _silence(self._out)
             raise OutputClosed("stdout is closed") from error
@@ -95,6 +101,9 @@ class StdoutSink:
 
     def publish(self, target: IndexTarget) -> None:
         """There is one generation: what is printed."""
+
+    def claim(self, target: IndexTarget) -> None:
+        """Whoever prints, prints."""
 
     def held(self) -> Sequence[Held]:
         """Nothing is kept."""
@@ -144,7 +153,7 @@ class StdoutSink:
     def save_state(self, state: IndexState) -> None:
         """Nothing is kept."""
 
-    def ask(self, index: str, request: Request) -> None:
+    def ask(self, index: str, request: Request, generation: int = 0) -> None:
         """Nothing is kept: every start fills anew."""
 
     def answer(self, index: str) -> None:

@@ -32,6 +32,8 @@ BLOCKED = ("cluster_block_exception", "index_closed_exception")
 """The index, or all, is read-only or closed for now: the disk is nearly full, or someone wants it so."""
 ABSENT = ("index_not_found_exception", "invalid_index_name_exception")
 """The latter when an alias for writers is not there: no index can have its name."""
+_NO_PIPELINE = "pipeline with id ["
+"""How the reason begins that a server gives for every document when there is no such ingest pipeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,12 @@ class Outcome:
     refused: tuple[tuple[Write, str], ...] = ()
     busy: tuple[Write, ...] = ()
     """Not taken for want of room: to be sent again, later and in smaller numbers."""
+    failed: tuple[tuple[Write, str], ...] = ()
+    """Met an error in the server: to be sent again; where others are taken the document may be at fault."""
     why: str = ""
-    """What the server said of the last of those."""
+    """What the server said of the last of either."""
+    taken: Write | None = None
+    """One of the documents that were written."""
 
 
 def batches(writes: Sequence[Write], *, max_count: int, max_bytes: int) -> Iterator[Batch]:
@@ -85,7 +91,8 @@ def outcome_of(text: str, writes: Sequence[Write]) -> Outcome:
     """Read the answer to a batch."""
     if text.startswith(_NO_ERRORS):
         removed = sum(write.body is None for write in writes)
-        return Outcome(written=len(writes) - removed, removed=removed)
+        taken = next((write for write in writes if write.body is not None), None)
+        return Outcome(written=len(writes) - removed, removed=removed, taken=taken)
     try:
         items = [next(iter(item.values())) for item in json.loads(text)["items"]]
         statuses = [(int(item["status"]), item.get("error")) for item in items]
@@ -97,38 +104,62 @@ def outcome_of(text: str, writes: Sequence[Write]) -> Outcome:
 
 
 def _sorted_out(writes: Sequence[Write], statuses: Sequence[tuple[int, object]]) -> Outcome:
-    written = removed = superseded = newest_conflict = 0
+    taken: list[Write] = []
+    conflicts: list[int] = []
     refused: list[tuple[Write, str]] = []
     busy: list[Write] = []
+    failed: list[tuple[Write, str]] = []
     why = ""
     for write, (status, error) in zip(writes, statuses, strict=True):
         if error is None:  # 404 among them: a removal of what is not there leaves its version too
-            if write.body is None:
-                removed += 1
-            else:
-                written += 1
+            taken.append(write)
             continue
         kind, reason = _error(error)
         if status == 409:
-            superseded += 1
             current = _CURRENT_VERSION.search(reason)
-            newest_conflict = max(newest_conflict, int(current.group(1)) if current else 0)
+            conflicts.append(int(current.group(1)) if current else 0)
+        elif status == 500 and kind not in BLOCKED:
+            failed.append((write, kind))
+            why = kind
         elif status == 429 or status >= 500 or kind in BLOCKED:
             busy.append(write)
             # What it says of a block names the index and the reason, and nothing of the document.
             why = reason if kind in BLOCKED else kind
-        elif kind in ABSENT:
-            raise gone("the index is gone")
-        elif status in (401, 403):
-            raise SinkRefused(f"writing is not allowed ({kind})", hint="check what the user may do")
         else:
-            refused.append((write, safe_reason(kind, reason)))
-    return Outcome(written, removed, superseded, newest_conflict, tuple(refused), tuple(busy), why)
+            refused.append((write, _refusal(status, kind, reason)))
+    written = [write for write in taken if write.body is not None]
+    return Outcome(
+        written=len(written),
+        removed=len(taken) - len(written),
+        superseded=len(conflicts),
+        newest_conflict=max(conflicts, default=0),
+        refused=tuple(refused),
+        busy=tuple(busy),
+        failed=tuple(failed),
+        why=why,
+        taken=next(iter(written), None),
+    )
+
+
+def _refusal(status: int, kind: str, reason: str) -> str:
+    """Say why a document is refused; raises where it is not the document's fault."""
+    if kind in ABSENT:
+        raise gone("the index is gone")
+    if status in (401, 403):
+        raise SinkRefused(f"writing is not allowed ({kind})", hint="check what the user may do")
+    if reason.startswith(_NO_PIPELINE):
+        raise no_pipeline("the ingest pipeline is not there")
+    return safe_reason(kind, reason)
 
 
 def gone(what: str) -> GenerationGone:
     """Say that the index of a generation is not there."""
     return GenerationGone(what, hint="its generation was replaced or deleted")
+
+
+def no_pipeline(what: str) -> SinkRefused:
+    """Say that the ingest pipeline is not there."""
+    return SinkRefused(what, hint="make the pipeline in the server, or take it out of the sink")
 
 
 def _error(error: object) -> tuple[str, str]:

@@ -3,23 +3,29 @@
 Sending a write twice does no harm (the same version is taken again), so whatever has no certain outcome is
 sent again: items that the server had no room for, and whole requests that were not answered. How large the
 requests are, and how many at a time, is the pace's to say.
+
+An error inside the server may be its own trouble, or that of one document. A document is refused for it only
+after all retries, and when in one and the same request another document is taken and its own shard answers.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flusso.document import MAX_ID_BYTES, Refusal, Write, WriteResult
 from flusso.errors import SinkRefused, SinkUnavailable, WriteExpired
-from flusso.sinks.search.bulk import FILTER_PATH, Batch, Outcome, batches, outcome_of
+from flusso.sinks.search.bulk import FILTER_PATH, UNVERSIONED, Batch, Outcome, batches, outcome_of
 from flusso.sinks.search.mend import Fields, mend, opaque_fields
 from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.server import Server
 
 _TOO_LARGE = 413
 _UNREADABLE = ("mapper_parsing_exception", "document_parsing_exception")
+_OLDEST = 1
+"""A version that is older than that of any document."""
 _FLOOD = "flood-stage"
 _FULL = "its disk is nearly full: free some space, and writing goes on by itself"
 
@@ -42,6 +48,8 @@ class Delivery:
     backed_off_s: float = 0.0
     _halvings: int = 0
     """Of this delivery alone, for a server that takes no larger requests however long one waits."""
+    _failing: dict[str, str] = field(default_factory=dict)
+    """By id what the server said of documents that it failed at, while it was not busy or away."""
 
     def run(self, *, refresh: bool) -> WriteResult:
         """Send everything, again where needed, and sum up. Raises when the server stays unavailable."""
@@ -67,15 +75,19 @@ class Delivery:
             except SinkUnavailable:
                 self.pace.slow_down()
                 failures = failures + 1 if len(self.pending) == before else 1
-                if failures > self.server.max_retries:
+                if failures <= self.server.max_retries:
+                    self.backed_off_s += self.server.back_off(failures)
+                elif self._refuse_failing():
+                    failures = 0
+                else:
                     raise
-                self.backed_off_s += self.server.back_off(failures)
             else:
                 self.pace.speed_up()
                 failures = 0
 
     def _send_next(self, refresh: bool) -> None:
         """Send one request; raises when not all of it was taken."""
+        failing, self._failing = self._failing, {}
         limits = self.pace.limits.halved(self._halvings)
         batch = next(batches(tuple(self.pending), max_count=limits.count, max_bytes=limits.bytes))
         # One request refreshes what it wrote; several are better followed by one refresh.
@@ -88,7 +100,10 @@ class Delivery:
             return
         self.outcomes.append(outcome)
         self.pending[: len(batch.writes)] = outcome.busy
-        if outcome.busy:
+        self.pending += (write for write, _ in outcome.failed)  # last: others show whether any are taken
+        if not outcome.busy:
+            self._failing = failing | {write.id: kind for write, kind in outcome.failed}
+        if outcome.busy or outcome.failed:
             raise SinkUnavailable(
                 f'sink "{self.server.sink}" takes no more of index "{self.index}" now ({outcome.why})',
                 hint=_FULL if _FLOOD in outcome.why else None,
@@ -112,6 +127,28 @@ class Delivery:
             where = f'sink "{self.server.sink}", index "{self.index}": {error.message}'
             raise type(error)(where, hint=error.hint) from error
 
+    def _refuse_failing(self) -> bool:
+        """Refuse the documents that alone are at fault; False when the server may be."""
+        taken = next((outcome.taken for outcome in self.outcomes if outcome.taken is not None), None)
+        suspects = [write for write in self.pending if write.id in self._failing]
+        if taken is None or not suspects:
+            return False
+        for write in suspects:
+            if write.version == UNVERSIONED or not self._is_at_fault(write, taken):
+                return False
+            self.pending.remove(write)
+            self.outcomes.append(Outcome(refused=((write, self._failing[write.id]),)))
+        return True
+
+    def _is_at_fault(self, write: Write, taken: Write) -> bool:
+        """Send it with one that was taken before, and with something that is too old for its shard to do."""
+        trial = [taken, Write(write.id, _OLDEST, None), write]
+        (batch,) = batches(trial, max_count=len(trial), max_bytes=sys.maxsize)
+        outcome = self._send(batch, self.params)
+        if outcome is None or outcome.busy or outcome.refused:
+            return False
+        return [each for each, _ in outcome.failed] == [write]
+
     def _mend(self) -> list[Write]:
         """Take the documents out of those refused that fit once their JSON is text."""
         mended: list[Write] = []
@@ -126,7 +163,7 @@ class Delivery:
                 if body is None:
                     refused.append((write, reason))
                 else:
-                    mended.append(replace(write, body=body))
+                    mended.append(write._replace(body=body))
             self.outcomes[at] = replace(outcome, refused=tuple(refused))
         return mended
 

@@ -13,19 +13,25 @@ is refused by the server itself.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flusso.errors import IndexTaken, SinkRefused
+from flusso.errors import GenerationGone, SinkRefused
 from flusso.schema.model import Json
 from flusso.sinks.base import Held, IndexTarget
+from flusso.sinks.search.bulk import gone
 from flusso.sinks.search.removals import MARK_MAPPING
 from flusso.sinks.search.server import Answer, Server
+from flusso.sinks.state import taken
 
 _DIGEST_LENGTH = 12
 _WRITER = "_WRITER"
 _REFERENCES = "_refs"
+_META = "flusso_meta"
+_PREFIX = "flusso_prefix"
+"""Where the mapping of a generation says under which prefix it was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class Names:
     @property
     def meta(self) -> str:
         """Where the state is kept."""
-        return f"{self.prefix}flusso_meta"
+        return f"{self.prefix}{_META}"
 
     @property
     def quarantine(self) -> str:
@@ -112,7 +118,7 @@ def ensure_generation(
             "index.refresh_interval": "-1",
             "index.gc_deletes": f"{int(settings.gc_deletes_s * 1000)}ms",
         },
-        "mappings": _with_mark(mapping["mappings"]),
+        "mappings": _with_own(mapping["mappings"], names),
         "aliases": {names.writers(target): {}},
     }
     if not create_index(server, names.concrete(target), body):
@@ -139,10 +145,12 @@ def _renew(
         )
 
 
-def _with_mark(mappings: Json) -> Json:
+def _with_own(mappings: Json, names: Names) -> Json:
+    """Add what is ours to a mapping: the field of marks, and whose the index is."""
     assert isinstance(mappings, dict)
     properties = mappings.get("properties")
-    return mappings | {"properties": (properties if isinstance(properties, dict) else {}) | MARK_MAPPING}
+    marked = (properties if isinstance(properties, dict) else {}) | MARK_MAPPING
+    return mappings | {"properties": marked, "_meta": {_PREFIX: names.prefix}}
 
 
 def claim_writing(server: Server, name: str, alias: str, target: IndexTarget) -> None:
@@ -154,12 +162,22 @@ def claim_writing(server: Server, name: str, alias: str, target: IndexTarget) ->
         found = server.request("GET", f"/{name}/_alias").json[name]["aliases"]
         others = [other for other in found if other.startswith(f"{name}{_WRITER}") and other != alias]
         if any(_term_of(other) > target.term for other in others):
-            raise IndexTaken(f'a later start of flusso writes index "{target.index}"')
+            raise taken(target.index)
         if alias in found and not others:
             return
         actions = [{"remove": {"index": name, "alias": other}} for other in others]
         actions.append({"add": {"index": name, "alias": alias}})
         server.request("POST", "/_aliases", {"actions": actions}, allow=(404,))
+
+
+def claim_generation(server: Server, names: Names, target: IndexTarget) -> None:
+    """Take the right to write whatever is there of a generation."""
+    for name, alias in (
+        (names.concrete(target), names.writers(target)),
+        (names.references(target), names.reference_writers(target)),
+    ):
+        with contextlib.suppress(GenerationGone):
+            claim_writing(server, name, alias, target)
 
 
 def _term_of(alias: str) -> int:
@@ -181,29 +199,40 @@ def _explained(answer: Answer) -> str:
 
 
 def publish_generation(server: Server, names: Names, target: IndexTarget, refresh_interval: str) -> None:
-    """Refresh the generation and move the readers' alias to it in one step."""
+    """Refresh the generation and move the readers' alias to it in one step.
+
+    The step has a condition: that the alias for writers of our term is there. A later start has taken it
+    away, so who was thought dead and wakes up between two requests moves nobody back.
+    """
     concrete, alias = names.concrete(target), names.readers(target.index)
     server.request("PUT", f"/{concrete}/_settings", {"index": {"refresh_interval": refresh_interval}})
     server.refresh(concrete)
-    actions: list[Json] = [
-        {"remove": {"index": holder, "alias": alias}}
-        for holder in _holders(server, names, target.index)
-        if holder != concrete
-    ]
+    ours: dict[str, Json] = {"index": concrete, "alias": names.writers(target)}
+    actions: list[Json] = [{"remove": ours | {"must_exist": True}}, {"add": ours}]
+    holders = [holder for holder in _holders(server, names, target.index) if holder != concrete]
+    actions += [{"remove": {"index": holder, "alias": alias}} for holder in holders]
     actions.append({"add": {"index": concrete, "alias": alias}})
-    server.request("POST", "/_aliases", {"actions": actions})
+    answer = server.request("POST", "/_aliases", {"actions": actions}, allow=(404,))
+    if answer.error_type == "aliases_not_found_exception":
+        raise taken(target.index)
+    if answer.status == 404:
+        raise gone(f'sink "{server.sink}" cannot move readers of index "{target.index}": an index is gone')
 
 
 def list_generations(server: Server, names: Names) -> list[Held]:
     """List the generations that are there, whether anything is known of them or not.
 
-    The name alone proves nothing, as others may use the like: ours have an alias for writers beside it.
+    The name alone proves nothing, as others may use the like: ours have an alias for writers beside it, and
+    say that they were made under our prefix. Another deployment may have a longer one that begins with it.
     """
     found = server.request("GET", f"/{names.prefix}*/_alias", params={"expand_wildcards": "all"}).json
+    prefixes = _prefixes(server, names, found)
     held = []
     for name, facts in sorted(found.items()):
         parts = names.parse(name)
         if parts is None or not any(alias.startswith(f"{name}{_WRITER}") for alias in facts["aliases"]):
+            continue
+        if prefixes[name] != names.prefix:
             continue
         index, digest, generation = parts
         own = [each for each in (name, f"{name}{_REFERENCES}") if each in found]
@@ -212,9 +241,27 @@ def list_generations(server: Server, names: Names) -> list[Held]:
     return held
 
 
+def _prefixes(server: Server, names: Names, found: Iterable[str]) -> dict[str, str]:
+    """Say of each index under which prefix it was made.
+
+    Of one that does not say, as earlier ones: the longest under which something is remembered.
+    """
+    params = {"expand_wildcards": "all", "filter_path": f"*.mappings._meta.{_PREFIX}"}
+    told = server.request("GET", f"/{names.prefix}*/_mapping", params=params).json
+    remembered = [name.removesuffix(_META) for name in found if name.endswith(_META)]
+    guessed = {
+        name: max((each for each in remembered if name.startswith(each)), key=len, default=names.prefix)
+        for name in found
+    }
+    return guessed | {name: facts["mappings"]["_meta"][_PREFIX] for name, facts in told.items()}
+
+
 def _size(server: Server, name: str) -> int:
-    path = f"/{name}/_stats/store"
-    return int(server.request("GET", path).json["_all"]["primaries"]["store"]["size_in_bytes"])
+    """Give the bytes of an index, of a closed one too; none of one that has gone meanwhile."""
+    params = {"forbid_closed_indices": "false"}
+    answer = server.request("GET", f"/{name}/_stats/store", params=params, allow=(404,))
+    store = answer.json["_all"]["primaries"].get("store", {}) if answer.status == 200 else {}
+    return int(store.get("size_in_bytes", 0))
 
 
 def drop_generation(server: Server, names: Names, target: IndexTarget) -> None:

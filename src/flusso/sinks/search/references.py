@@ -24,13 +24,13 @@ from flusso.schema.model import Json
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.search.bulk import UNVERSIONED
 from flusso.sinks.search.generations import IndexSettings, Names, claim_writing, create_index
+from flusso.sinks.search.pages import walk_ids
 from flusso.sinks.search.server import Server
 
 MAX_TERMS = 65_536
 """Of one query, as `index.max_terms_count` has it."""
 MAX_HITS = 10_000
 """Of one answer, as `index.max_result_window` has it."""
-_SCROLL_TIME = "2m"
 _DUE = "~due-"
 _KEPT = b'{"due":true}'
 
@@ -91,33 +91,24 @@ def find_due(server: Server, name: str, preference: str, limit: int) -> list[str
     """Give up to so many of the tokens that are kept."""
     server.refresh(name)
     size = min(limit, MAX_HITS)
-    found = _search(server, name, {"term": {"due": True}}, preference, {}, size)
-    return [str(hit["_id"]).removeprefix(_DUE) for hit in found["hits"]["hits"]]
+    found = _search(server, name, {"term": {"due": True}}, size, preference)
+    return [str(hit["_id"]).removeprefix(_DUE) for hit in found["hits"]]
 
 
 def _ids(server: Server, name: str, query: Json, preference: str) -> Iterator[str]:
-    """Ask once; only what does not fit into one answer is gone through page by page, as it was at once."""
-    page = _search(server, name, query, preference, {})
-    if page["hits"]["total"]["value"] <= MAX_HITS:
-        yield from _ids_of(page)
-        return
-    page = _search(server, name, query, preference, {"scroll": _SCROLL_TIME})
-    total, found = page["hits"]["total"]["value"], 0
-    try:
-        while page["hits"]["hits"]:
-            found += len(page["hits"]["hits"])
-            yield from _ids_of(page)
-            following = {"scroll": _SCROLL_TIME, "scroll_id": page["_scroll_id"]}
-            page = server.complete(server.request("POST", "/_search/scroll", following)).json
-    finally:
-        server.request("DELETE", "/_search/scroll", {"scroll_id": page["_scroll_id"]}, allow=(404,))
-    if found != total:
-        raise server.partial()
+    """Ask once; only what does not fit into one answer is gone through page by page.
+
+    Not by a scroll: whoever takes the ids may write what they name before asking for the next, and the
+    server would have forgotten it by then.
+    """
+    found = _search(server, name, query, MAX_HITS, preference)
+    if found["total"]["value"] <= MAX_HITS:
+        yield from (str(hit["_id"]) for hit in found["hits"])
+    else:
+        yield from walk_ids(server, name, query, MAX_HITS, preference)
 
 
-def _search(
-    server: Server, name: str, query: Json, preference: str, params: dict[str, str], size: int = MAX_HITS
-) -> dict[str, Any]:
+def _search(server: Server, name: str, query: Json, size: int, preference: str) -> dict[str, Any]:
     body = {
         "query": {"bool": {"filter": query}},
         "size": size,
@@ -125,11 +116,6 @@ def _search(
         "_source": False,
         "track_total_hits": True,
     }
-    params = params | {"allow_partial_search_results": "false"}
-    params |= {"preference": preference} if preference else {}
-    found: dict[str, Any] = server.whole("POST", f"/{name}/_search", body, params=params).json
+    params = {"allow_partial_search_results": "false"} | ({"preference": preference} if preference else {})
+    found: dict[str, Any] = server.whole("POST", f"/{name}/_search", body, params=params).json["hits"]
     return found
-
-
-def _ids_of(page: dict[str, Any]) -> Iterator[str]:
-    return (str(hit["_id"]) for hit in page["hits"]["hits"])

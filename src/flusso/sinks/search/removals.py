@@ -32,7 +32,7 @@ def without_marks(query: Json) -> Json:
 def marks_of(writes: Sequence[Write]) -> tuple[list[Write], list[Write]]:
     """Split writes into documents and the marks of removals."""
     documents = [write for write in writes if write.body is not None]
-    return documents, [replace(write, body=MARK) for write in writes if write.body is None]
+    return documents, [write._replace(body=MARK) for write in writes if write.body is None]
 
 
 def joined(documents: WriteResult, marks: WriteResult) -> WriteResult:

@@ -40,6 +40,14 @@ class Answer:
             return {}
 
     @property
+    def is_page(self) -> bool:
+        """Whether something in front of the server answered: it has JSON for whatever it does not find."""
+        try:
+            return not isinstance(json.loads(self.text), dict)
+        except ValueError:
+            return True
+
+    @property
     def error_type(self) -> str:
         """The server's name for the error, or the status."""
         found = self.json
@@ -86,10 +94,13 @@ class Server:
     ) -> Answer:
         """Send one request; a status from 300 up is an error unless allowed.
 
-        That an index is not there is `GenerationGone`: whoever can do without it allows the status.
+        That an index is not there is `GenerationGone`: whoever can do without it allows the status. Only the
+        server itself can say that: a page of something in front of it means that it cannot be reached.
         """
         payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         answer = self._client.send(method, path, params or {}, payload)
+        if answer.status == 404 and answer.is_page:  # as of an ingress that has no server behind it now
+            raise SinkUnavailable(f'something else than sink "{self.sink}" answered 404 to {method} {path}')
         if answer.status < 300 or answer.status in allow:
             return answer
         what = f'sink "{self.sink}" answered {answer.error_type} to {method} {path}'

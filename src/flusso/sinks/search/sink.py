@@ -14,16 +14,18 @@ from typing import Any
 from urllib.parse import quote
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import IndexTaken, SinkRefused
+from flusso.errors import GenerationGone, SinkRefused
 from flusso.schema.mapping import index_mapping
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import Held, Hit, IndexState, IndexTarget, Page, Request, States, Stored
-from flusso.sinks.rawjson import elements, members
+from flusso.sinks.rawjson import elements, members, objects
 from flusso.sinks.search import quarantine
+from flusso.sinks.search.bulk import no_pipeline
 from flusso.sinks.search.delivery import deliver
 from flusso.sinks.search.generations import (
     IndexSettings,
     Names,
+    claim_generation,
     drop_generation,
     ensure_generation,
     list_generations,
@@ -43,7 +45,8 @@ from flusso.sinks.search.references import (
 )
 from flusso.sinks.search.removals import MARK, joined, marks_of, purge_marks, without_marks
 from flusso.sinks.search.server import Server
-from flusso.sinks.state import request_key, state_from_json, state_key, state_to_json, states_of
+from flusso.sinks.search.states import StateWriter
+from flusso.sinks.state import request_key, request_to_text, state_from_json, state_key, states_of
 
 _READ_PAGE = 1000
 _SCAN_PAGE = 5000
@@ -73,11 +76,13 @@ class SearchSink:
         self._settings = settings
         self._names = Names(settings.prefix)
         self._own = OwnIndexes(server, self._names, settings.index.number_of_replicas)
+        self._states = StateWriter(server, self._names, self._own)
         self._opaque: dict[IndexTarget, Fields] = {}
 
     def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
         """Make the generation's index with its mapping, and the indexes for state and quarantine."""
         self._own.ensure()
+        self._check_pipeline()
         mapping = index_mapping(
             schema,
             text_analysis=self._settings.text_analysis,
@@ -86,6 +91,15 @@ class SearchSink:
         ensure_generation(self._server, self._names, target, self._settings.index, mapping)
         if target.keeps_references:
             ensure_references(self._server, self._names, target, self._settings.index)
+
+    def _check_pipeline(self) -> None:
+        """Refuse a pipeline that is not there. Whoever may not ask for it is told by the first write."""
+        name = self._settings.pipeline
+        if name is None or name == _NO_PIPELINE:
+            return
+        path = f"/_ingest/pipeline/{quote(name, safe='')}"
+        if self._server.request("GET", path, allow=(403, 404)).status == 404:
+            raise no_pipeline(f'sink "{self._server.sink}" has no ingest pipeline "{name}"')
 
     def write(
         self, target: IndexTarget, writes: Sequence[Write], *, refresh: bool, until: float | None = None
@@ -152,8 +166,11 @@ class SearchSink:
         return all(self._is_there(name) for name in names)
 
     def _is_there(self, name: str) -> bool:
-        path = f"/{name}/_settings/index.uuid"
-        return self._server.request("GET", path, allow=(404,)).status == 200
+        try:
+            self._server.request("GET", f"/{name}/_settings/index.uuid")
+        except GenerationGone:
+            return False
+        return True
 
     def purge(self, target: IndexTarget) -> None:
         """Delete the documents that stand for removals."""
@@ -168,6 +185,10 @@ class SearchSink:
     def publish(self, target: IndexTarget) -> None:
         """Move the alias."""
         publish_generation(self._server, self._names, target, self._settings.index.refresh_interval)
+
+    def claim(self, target: IndexTarget) -> None:
+        """Take the aliases for writers."""
+        claim_generation(self._server, self._names, target)
 
     def held(self) -> Sequence[Held]:
         """List the generations of the cluster that are ours."""
@@ -194,8 +215,7 @@ class SearchSink:
         """Fetch some documents; one that could not be looked for is not taken for absent."""
         found: dict[str, Stored] = {}
         text = self._server.once("POST", f"/{self._names.concrete(target)}/_mget", {"ids": list(ids)}).text
-        for start in elements(text, members(text)["docs"][0]):
-            places = members(text, start)
+        for places in objects(text, "docs"):
             if "error" in places:
                 raise self._server.unread(target.index, _value(text, places["error"]))
             if "_source" in places:
@@ -242,29 +262,19 @@ class SearchSink:
     def save_state(self, state: IndexState) -> None:
         """Remember."""
         self._own.ensure()
-        # The server itself refuses what an earlier start of flusso still writes.
-        params = {"version": str(state.term), "version_type": "external_gte"} if state.term else {}
-        key = state_key(state.index, state.generation)
-        if not self._remember(key, state_to_json(state), params):
-            raise IndexTaken(f'a later start of flusso writes index "{state.index}"')
+        self._states.save(state)
 
-    def ask(self, index: str, request: Request) -> None:
+    def ask(self, index: str, request: Request, generation: int = 0) -> None:
         """Leave a request."""
         self._own.ensure()
-        self._remember(request_key(index), request.value, {})
+        path = f"/{self._names.own_writers(self._names.meta)}/_doc/{quote(request_key(index), safe='')}"
+        self._own.writing(
+            lambda: self._server.request("PUT", path, {"state": request_to_text(request, generation)})
+        )
 
     def answer(self, index: str) -> None:
         """Forget a request."""
         self._forget_state(request_key(index))
-
-    def _remember(self, key: str, text: str, params: Mapping[str, str]) -> bool:
-        """Write to the index of what is remembered; False when what is there is newer."""
-        path = f"/{self._names.own_writers(self._names.meta)}/_doc/{quote(key, safe='')}"
-        body = {"state": text}
-        answer = self._own.writing(
-            lambda: self._server.request("PUT", path, body, params=params, allow=(409,))
-        )
-        return answer.status != 409
 
     def _forget_state(self, key: str) -> None:
         self._server.request("DELETE", self._state_path(key), allow=(404,))
@@ -321,23 +331,24 @@ class SearchSink:
         """Read one of our own small indexes whole; empty when it was never made."""
         if self._server.request("POST", f"/{name}/_refresh", allow=(404,)).status == 404:
             return []
-        return list(self._scan(name, body))
+        return self._server.retrying(lambda: self._scanned(name, body))
 
-    def _scan(self, name: str, body: dict[str, Json]) -> Iterator[dict[str, Any]]:
-        """Go through all hits of a query, page by page, as they were when it began."""
-        page = self._server.request(
-            "POST",
-            f"/{name}/_search",
-            body | {"size": _SCAN_PAGE, "sort": ["_doc"]},
-            params={"scroll": _SCAN_TIME},
+    def _scanned(self, name: str, body: dict[str, Json]) -> list[dict[str, Any]]:
+        """Give all hits of a query as they are at one moment; it is short, so a scroll does not run out."""
+        path, params = f"/{name}/_search", {"scroll": _SCAN_TIME}
+        page = self._server.once(
+            "POST", path, body | {"size": _SCAN_PAGE, "sort": ["_doc"]}, params=params
         ).json
-        try:
-            while page["hits"]["hits"]:
-                yield from page["hits"]["hits"]
-                following = {"scroll": _SCAN_TIME, "scroll_id": page["_scroll_id"]}
-                page = self._server.request("POST", "/_search/scroll", following).json
-        finally:
-            self._server.request("DELETE", "/_search/scroll", {"scroll_id": page["_scroll_id"]}, allow=(404,))
+        found: list[dict[str, Any]] = []
+        while page["hits"]["hits"]:
+            found += page["hits"]["hits"]
+            following = {"scroll": _SCAN_TIME, "scroll_id": page["_scroll_id"]}
+            answer = self._server.once("POST", "/_search/scroll", following, allow=(404,))
+            if answer.status == 404:  # of a node that was restarted
+                raise self._server.partial()
+            page = answer.json
+        self._server.request("DELETE", "/_search/scroll", {"scroll_id": page["_scroll_id"]}, allow=(404,))
+        return found
 
 
 def _cut(text: str, place: tuple[int, int]) -> str:

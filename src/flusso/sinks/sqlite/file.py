@@ -8,6 +8,7 @@ one sync per batch did not show in the measurements (44 k documents/s either way
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +106,17 @@ def _create_tables(conn: sqlite3.Connection) -> None:
             conn.execute(statement)
         conn.execute(f"pragma user_version = {_LAYOUT}")
         conn.execute(f"pragma application_id = {_APPLICATION_ID}")
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Tell which file is there under a path, whatever its content; None when there is none."""
+    try:
+        found = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise SinkUnavailable(f'"{path}" cannot be read or written now') from error
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

@@ -3,6 +3,10 @@
 Each generation has a number, its *target*; all documents are in one table, and each generation has a
 full-text table of its own (`search_<target>`), so that ranking counts words of that index alone and an old
 generation goes by dropping a table. A write is one transaction: what it compares cannot change under it.
+
+An open sink stays with the file that it opened. Somebody may delete that file, or put another in its place:
+SQLite would go on with what has no name any more, and lose it at the end. So a write looks whether the file
+is still there before it counts. Whoever begins anew opens the file that is there.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import GenerationGone, IndexTaken
+from flusso.errors import GenerationGone
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import (
     Capabilities,
@@ -30,7 +34,7 @@ from flusso.sinks.base import (
     States,
     Stored,
 )
-from flusso.sinks.sqlite.file import open_file, transaction, translated
+from flusso.sinks.sqlite.file import identity_of, open_file, transaction, translated
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
 from flusso.sinks.sqlite.generations import drop_generation, find_generation, list_generations
 from flusso.sinks.sqlite.references import (
@@ -41,11 +45,12 @@ from flusso.sinks.sqlite.references import (
     remember_due,
     write_tokens,
 )
-from flusso.sinks.state import request_key, state_key, state_to_json, states_of
+from flusso.sinks.state import request_key, request_to_text, state_key, state_to_json, states_of, taken
 from flusso.sinks.where import has_value
 
 _BUSY_TIMEOUT_S = 30.0
 _PAGE = 5000
+_NO_FILE = Path(":memory:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ class SqliteSpec:
 
     name: str
     path: str | Path
+    makes_file: bool = True
+    """Whether to open it makes the file; else one that is not there counts as empty."""
 
     def __post_init__(self) -> None:
         # An executor's working folder is not the driver's.
@@ -70,7 +77,7 @@ class SqliteSpec:
         return {}
 
     def open(self) -> Sink:
-        """Open the file, and make it if it is new."""
+        """Open the file; one that is not there is made, or stays so."""
         return SqliteSink(self)
 
 
@@ -89,7 +96,9 @@ class SqliteSink:
     def __init__(self, spec: SqliteSpec, *, busy_timeout_s: float = _BUSY_TIMEOUT_S) -> None:
         self._spec = spec
         self._path = Path(spec.path)
-        self._conn = open_file(self._path, busy_timeout_s)
+        self._has_file = spec.makes_file or self._path.exists()
+        self._conn = open_file(self._path if self._has_file else _NO_FILE, busy_timeout_s)
+        self._file = identity_of(self._path)
 
     def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
         """Register the generation and make its full-text table."""
@@ -179,22 +188,26 @@ class SqliteSink:
         """A committed write can be searched already."""
 
     def exists(self, target: IndexTarget) -> bool:
-        """Look for the generation."""
+        """Look for the generation, in the file that is there now."""
         with translated(self._path):
-            return find_generation(self._conn, target) is not None
+            return self._is_in_place() and find_generation(self._conn, target) is not None
 
     def purge(self, target: IndexTarget) -> None:
         """A removal keeps its row, with its version: there is nothing to take out."""
 
     def publish(self, target: IndexTarget) -> None:
-        """Point readers at the generation."""
+        """Point readers at the generation, unless a later start remembers it by now."""
         with self._transaction():
             number = self._number(target)
+            self._refuse_later(target.index, target.generation, target.term)
             self._conn.execute("insert or replace into published values (?, ?)", (target.index, number))
+
+    def claim(self, target: IndexTarget) -> None:
+        """Whoever saves a state has it: what an earlier start still writes is told by its version."""
 
     def held(self) -> Sequence[Held]:
         """List the generations of the file."""
-        with translated(self._path):
+        with self._reading():
             return list_generations(self._conn)
 
     def drop(self, target: IndexTarget) -> None:
@@ -204,7 +217,7 @@ class SqliteSink:
 
     def read(self, target: IndexTarget, ids: Sequence[str]) -> Mapping[str, Stored]:
         """Fetch documents by id."""
-        with translated(self._path):
+        with self._reading():
             rows = self._conn.execute(
                 "select id, version, cast(body as blob) from documents"
                 " where target = ? and body is not null and id in (select value from json_each(?))",
@@ -226,7 +239,7 @@ class SqliteSink:
 
     def page(self, target: IndexTarget, after: str, limit: int) -> Page:
         """Give the next ids in their order; none is empty."""
-        with translated(self._path):
+        with self._reading():
             rows = self._conn.execute(
                 "select id from documents where target = ? and body is not null and id > ?"
                 " order by id limit ?",
@@ -238,7 +251,7 @@ class SqliteSink:
         """Look tokens up, page by page, so that no read holds the log back."""
         after = 0
         while tokens and after >= 0:
-            with translated(self._path):
+            with self._reading():
                 page = page_of_documents(self._conn, self._number(target), tokens, after, _PAGE)
             yield from (id_ for _, id_ in page)
             after = page[-1][0] if len(page) == _PAGE else -1
@@ -250,7 +263,7 @@ class SqliteSink:
 
     def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
         """Give some of the tokens that are kept."""
-        with translated(self._path):
+        with self._reading():
             return find_due(self._conn, self._number(target), limit)
 
     def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
@@ -260,7 +273,7 @@ class SqliteSink:
 
     def count(self, target: IndexTarget) -> int:
         """Count the documents."""
-        with translated(self._path):
+        with self._reading():
             return int(
                 self._conn.execute(
                     "select count(*) from documents where target = ? and body is not null",
@@ -270,23 +283,28 @@ class SqliteSink:
 
     def load_states(self) -> States:
         """Read what is remembered."""
-        with translated(self._path):
+        with self._reading():
             return states_of(dict(self._conn.execute("select name, state from states").fetchall()))
 
     def save_state(self, state: IndexState) -> None:
         """Remember."""
         key = state_key(state.index, state.generation)
         with self._transaction():
-            found = self._conn.execute(
-                "select json_extract(state, '$.term') from states where name = ?", (key,)
-            ).fetchone()
-            if found is not None and (found[0] or 0) > state.term:
-                raise IndexTaken(f'a later start of flusso writes index "{state.index}"')
+            self._refuse_later(state.index, state.generation, state.term)
             self._conn.execute("insert or replace into states values (?, ?)", (key, state_to_json(state)))
 
-    def ask(self, index: str, request: Request) -> None:
+    def _refuse_later(self, index: str, generation: int, term: int) -> None:
+        """Raise `IndexTaken` when the state of a generation is of a later start; within a transaction."""
+        key = state_key(index, generation)
+        found = self._conn.execute(
+            "select json_extract(state, '$.term') from states where name = ?", (key,)
+        ).fetchone()
+        if found is not None and (found[0] or 0) > term:
+            raise taken(index)
+
+    def ask(self, index: str, request: Request, generation: int = 0) -> None:
         """Leave a request."""
-        self._remember(request_key(index), request.value)
+        self._remember(request_key(index), request_to_text(request, generation))
 
     def answer(self, index: str) -> None:
         """Forget a request."""
@@ -321,7 +339,7 @@ class SqliteSink:
 
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """List what is in quarantine, by id."""
-        with translated(self._path):
+        with self._reading():
             rows = self._conn.execute(
                 "select name, id, version, sink, reason, at, attempts from quarantine"
                 " where name = ? order by id",
@@ -336,7 +354,7 @@ class SqliteSink:
         words = match_expression(query)
         if not words and not where:
             return []
-        with translated(self._path):
+        with self._reading():
             found = self._conn.execute("select target from published where name = ?", (index,)).fetchone()
             if found is None:
                 return []
@@ -353,6 +371,21 @@ class SqliteSink:
     def _transaction(self) -> Iterator[None]:
         with translated(self._path), transaction(self._conn):
             yield
+        self._check_in_place()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        self._check_in_place()
+        with translated(self._path):
+            yield
+
+    def _is_in_place(self) -> bool:
+        found = identity_of(self._path)
+        return found == self._file and (found is not None or not self._has_file)
+
+    def _check_in_place(self) -> None:
+        if not self._is_in_place():
+            raise GenerationGone(f'"{self._path}" was deleted, or another file put in its place')
 
     def _number(self, target: IndexTarget) -> int:
         found = find_generation(self._conn, target)
