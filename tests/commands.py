@@ -16,7 +16,7 @@ from market import SCHEMA
 from sizes import SIZES
 from waiting import wait_until
 
-FLUSSO = [sys.executable, "-m", "flusso.cli.main"]
+FLUSSO = [sys.executable, "-m", "flusso.cli.entry"]
 
 
 class Deployment:

@@ -65,10 +65,16 @@ def database18(server_of: Callable[[int], EmbeddedServer]) -> Iterator[Database]
     yield from fresh_database(server_of(18))
 
 
-def fresh_database(server: EmbeddedServer) -> Iterator[Database]:
+@pytest.fixture
+def latin_database(server_of: Callable[[int], EmbeddedServer]) -> Iterator[Database]:
+    """A fresh database in which a text has other bytes than in UTF-8; a € has one, and there three."""
+    yield from fresh_database(server_of(18), "encoding 'LATIN9' locale 'C' template template0")
+
+
+def fresh_database(server: EmbeddedServer, options: str = "") -> Iterator[Database]:
     name = f"test_{next(_numbers)}"
     with psycopg.connect(server.dsn(), autocommit=True) as admin:
-        admin.execute(f"create database {name}")
+        admin.execute(f"create database {name} {options}")
     yield Database(server, name)
     with psycopg.connect(server.dsn(), autocommit=True) as admin:
         admin.execute(

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from flusso.engine.pipeline import run_pipeline
 from flusso.engine.session import Session, SparkSpec
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
 from flusso.lsn import Lsn
-from flusso.sinks.base import IndexTarget, Sink, SinkSpec
+from flusso.postgres.connect import Dsn
+from flusso.sinks.base import IndexTarget, Sink, SinkSpec, Stored
 from flusso.sinks.sqlite import SqliteSpec
 from market import expected_documents, market_schema, parse_document
 from sizes import SIZES
@@ -126,7 +127,8 @@ def publish_seeded(ledger: Ledger, *indexes: str) -> None:
     for index in indexes:
         ledger.finish_seed(ledger.of(index))
     for entry in ledger.waiting():
-        ledger.drop(ledger.publish(entry))
+        ledger.publish(entry)
+    ledger.drop_retired()
 
 
 def owed(spec: PipelineSpec) -> tuple[Debt, ...]:
@@ -135,6 +137,16 @@ def owed(spec: PipelineSpec) -> tuple[Debt, ...]:
     try:
         state = sink.load_states().shown(spec.indexes[0].name)
         return state.debts if state is not None else ()
+    finally:
+        sink.close()
+
+
+def waiting_for(spec: PipelineSpec) -> str:
+    """What the sink of the first index remembers of a wait."""
+    sink = spec.indexes[0].sinks[0].open()
+    try:
+        state = sink.load_states().newest(spec.indexes[0].name)
+        return state.waiting_for if state is not None else ""
     finally:
         sink.close()
 
@@ -148,9 +160,27 @@ def run_once(spec: PipelineSpec, session: Session) -> list[Event]:
 
 def drive(database: Database, spec: PipelineSpec, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the market's pipeline in a process of its own, to its end or its death."""
+    return run_script("drive.py", database.dsn.text, spec.slot, str(folder))
+
+
+class _Named:
+    """What `market_spec` needs to know of a database."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = Dsn(dsn)
+        self.name = ""
+
+
+def named_database(dsn: str) -> Database:
+    """Stand for a database in a process that only has its connection string."""
+    return _Named(dsn)  # type: ignore[return-value]
+
+
+def run_script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of e2e/ to its end or its death."""
     tests = Path(__file__).parent
     return subprocess.run(
-        [sys.executable, tests / "e2e" / "drive.py", database.dsn.text, spec.slot, folder],
+        [sys.executable, tests / "e2e" / name, *arguments],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
@@ -183,11 +213,19 @@ def published(sink: Sink, index: str = "users") -> IndexTarget:
 
 def stored_bodies(spec: PipelineSpec, index: str = "users") -> dict[str, bytes]:
     """Every document of the index as its sink holds it."""
+    return {id_: stored.body for id_, stored in _stored(spec, index).items()}
+
+
+def stored_versions(spec: PipelineSpec, index: str = "users") -> dict[str, int]:
+    """The version of every document of the index."""
+    return {id_: stored.version for id_, stored in _stored(spec, index).items()}
+
+
+def _stored(spec: PipelineSpec, index: str) -> Mapping[str, Stored]:
     sink = spec.indexes[0].sinks[0].open()
     try:
         target = published(sink, index)
-        ids = list(sink.ids(target))
-        return {id_: stored.body for id_, stored in sink.read(target, ids).items()}
+        return sink.read(target, list(sink.ids(target)))
     finally:
         sink.close()
 

@@ -32,9 +32,13 @@ class TurnsHere(Turns):
         thread.start()
         return thread
 
-    def run(self, task: Callable[[Batches], Batches], count: int) -> list[Any]:
-        numbers = pa.record_batch([list(range(count))], names=["id"])
-        return [pickle.loads(each) for batch in task(iter([numbers])) for each in batch.column(0).to_pylist()]
+    def plan(self, task: Callable[[Batches], Batches], count: int) -> Callable[[], list[Any]]:
+        def run() -> list[Any]:
+            numbers = pa.record_batch([list(range(count))], names=["id"])
+            batches = task(iter([numbers]))
+            return [pickle.loads(each) for batch in batches for each in batch.column(0).to_pylist()]
+
+        return run
 
 
 class Seed:

@@ -9,19 +9,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from fix_postgres import Database
 from flusso.builder.ranges import plan_ranges
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
 from flusso.engine.events import Event
 from flusso.engine.outcome import settle_reports
 from flusso.engine.provision import Prepared, prepare
-from flusso.engine.spec import PipelineSpec
+from flusso.engine.session import SparkSpec
+from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
 from flusso.engine.verify.facts import Verification, Verified
 from flusso.engine.verify.prepare import prepare_verify
 from flusso.engine.verify.run import Place, verify_all
 from flusso.lsn import Version
 from flusso.postgres.version import emit_version
+from flusso.schema.parse import parse_schema
 from flusso.seeding import Seeding
+from flusso.sinks.base import SinkSpec
 from pipelines import publish_seeded
 
 
@@ -70,12 +74,17 @@ def verify(
     tell: Callable[[Event], None] | None = None,
     *,
     names: tuple[str, ...] = (),
+    stop: threading.Event | None = None,
     **options: Any,
 ) -> Verification:
     """What `flusso verify` finds."""
     place = Place(run_here, parallelism=2)
     return verify_all(
-        prepare_verify(spec, names), place, tell or (lambda event: None), threading.Event(), **options
+        prepare_verify(spec, names),
+        place,
+        tell or (lambda event: None),
+        stop or threading.Event(),
+        **options,
     )
 
 
@@ -83,6 +92,31 @@ def verify_one(spec: PipelineSpec, tell: Callable[[Event], None] | None = None, 
     """What it finds of the only index in the only sink."""
     (one,) = verify(spec, tell, **options).indexes
     return one
+
+
+def damage(spec: PipelineSpec, *statements: str) -> None:
+    """Do something to the SQLite file behind flusso's back."""
+    sink = spec.indexes[0].sinks[0].open()
+    try:
+        for statement in statements:
+            sink._conn.execute(statement)  # type: ignore[attr-defined]
+    finally:
+        sink.close()
+
+
+def things_spec(database: Database, sink: SinkSpec, schema: str = "", **changes: Any) -> PipelineSpec:
+    """An index of one table, `things`."""
+    text = schema or "version: 1\ntable: things\nfields:\n  - integer: id\n  - text: name\n"
+    index = IndexSpec("things", parse_schema(text, file="t.yml"), (sink,))
+    fields: dict[str, Any] = {"batch": BatchSpec(seed_range_mb=0.05)}
+    return PipelineSpec(
+        database.dsn,
+        f"slot_{database.name}",
+        "flusso",
+        (index,),
+        SparkSpec("local[2]"),
+        **(fields | changes),
+    )
 
 
 def found(one: Verified) -> dict[str, str]:

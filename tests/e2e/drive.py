@@ -8,26 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from faulty import FaultySpec
-from fix_postgres import Database
 from flusso.engine import filling
 from flusso.engine.pipeline import run_pipeline
-from flusso.postgres.connect import Dsn
-from pipelines import market_spec, sqlite_sink
-
-
-class _Named:
-    """What `market_spec` needs to know of a database."""
-
-    def __init__(self, dsn: str) -> None:
-        self.dsn = Dsn(dsn)
-        self.name = ""
+from pipelines import market_spec, named_database, sqlite_sink
 
 
 def main(dsn: str, slot: str, folder: str, range_mb: str = "0.1", largest_share: str = "128") -> None:
     filling._LARGEST_SHARE = int(largest_share)
-    database: Database = _Named(dsn)  # type: ignore[assignment]
     sink = FaultySpec(sqlite_sink(Path(folder)), folder)
-    spec = market_spec(database, sink)
+    spec = market_spec(named_database(dsn), sink)
     # Small, so that a test need not make many documents for one row to touch too many.
     batch = replace(spec.batch, max_fan_out=1000, seed_range_mb=float(range_mb))
     spec = replace(spec, slot=slot, batch=batch, is_once=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -12,11 +13,12 @@ from flusso.engine.events import ReadersMoved
 from flusso.engine.session import Session
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market
-from pipelines import Run, assert_exact, market_spec
+from pipelines import Run, assert_exact, market_spec, sqlite_sink
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.opensearch]
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
 
+@pytest.mark.opensearch
 def test_an_index_deleted_from_a_search_server_is_missed_though_nothing_is_written(
     database18: Database, spark_session: Session, search_sink: OpenSearchSpec
 ) -> None:
@@ -28,6 +30,22 @@ def test_an_index_deleted_from_a_search_server_is_missed_though_nothing_is_writt
         with urllib.request.urlopen(f"{url}/_alias/{search_sink.prefix}users") as answer:
             (name,) = json.load(answer)
         urllib.request.urlopen(urllib.request.Request(f"{url}/{name}", method="DELETE")).close()
+        run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="a new generation")
+        database18.execute("update users set name = 'afterwards' where id = 3")
+        run.wait_exact(database18)
+    assert_exact(database18, spec)
+
+
+def test_a_file_deleted_under_the_sink_is_missed_though_nothing_is_written(
+    database18: Database, spark_session: Session, tmp_path: Path
+) -> None:
+    create_market(database18, users=20)
+    sink = sqlite_sink(tmp_path)
+    spec = market_spec(database18, sink, look_s=0.3)
+    with Run(spec, spark_session) as run:
+        run.wait_seeded()
+        for each in tmp_path.glob(f"{Path(sink.path).name}*"):
+            each.unlink()
         run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="a new generation")
         database18.execute("update users set name = 'afterwards' where id = 3")
         run.wait_exact(database18)

@@ -20,6 +20,7 @@ from flusso.demo.server import EmbeddedServer
 from flusso.engine.events import DebtFound, Recovered, Retrying, SeedAdvanced, Stopped
 from flusso.engine.policy import Patience
 from flusso.engine.session import Session
+from flusso.engine.spec import BatchSpec
 from flusso.errors import SourceUnavailable
 from market import create_market, fill_market
 from pipelines import Run, assert_exact, confirmed_lsn, current_lsn
@@ -140,7 +141,9 @@ def test_connections_cut_while_seeding_leave_an_exact_index(
                 if isinstance(event, SeedAdvanced) and event.seeding.share < 1 and proxy.cuts < 12:
                     proxy.cut()
 
-            with Run(through(proxy, database, tmp_path), spark_session, cut) as run:
+            # Ranges of a block: a first turn does not take them all.
+            batch = BatchSpec(seed_range_mb=8192 / 2**20, confirm_after_s=0.1, tick_s=0.3)
+            with Run(through(proxy, database, tmp_path, batch=batch), spark_session, cut) as run:
                 run.wait_seeded()
                 assert proxy.cuts
                 database.execute("update users set name = 'later' where id = 7")

@@ -104,6 +104,9 @@ def test_beside_a_writer_and_the_live_pipeline_only_what_is_planted_is_a_differe
             mended = look(repairs=True)
             assert (found(mended), sum(mended.repaired.values())) == ({}, 3)
             assert found(look(sample=50)) == {}
+        database18.execute("truncate items")  # its position is confirmed when all documents are owed
+        owed = look()
+        assert (found(owed), owed.unproven, owed.pace) == ({}, 0, Pace.FOLLOWED)
         run.wait_exact(database18)
         assert_exact(database18, spec)
 

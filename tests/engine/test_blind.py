@@ -122,6 +122,26 @@ def test_check_run_and_status_name_the_same_blind_relations(database: Database, 
 
 
 @pytest.mark.postgres
+def test_check_and_status_say_of_every_relation_what_keeps_it_exact(
+    database18: Database, tmp_path: Path
+) -> None:
+    create_market(database18, users=1)
+    database18.execute("alter table items replica identity default")
+    deployment = Deployment(tmp_path, database18)
+    relations = json.loads(deployment.call("status", "--format", "json").stdout)["relations"]
+    assert json.loads(deployment.call("check", "--format", "json").stdout)["relations"] == relations
+    kept = {one["field"]: one["kept_by"] for one in relations}
+    assert (kept["orders.items"], kept["orders"], kept["tags"]) == ("references", "wal", "wal")
+    assert None not in kept.values()
+    line = "exact: of users the WAL keeps "
+    assert line in deployment.call("status").stdout
+    assert line in deployment.call("check").stdout
+    blind = Deployment(tmp_path, database18, source='replica_identity = "check"')
+    found = json.loads(blind.call("status", "--format", "json").stdout)["relations"]
+    assert {one["field"]: one["kept_by"] for one in found}["orders.items"] is None
+
+
+@pytest.mark.postgres
 def test_check_tells_what_is_stale_until_the_generation_with_references_serves(
     database: Database, tmp_path: Path
 ) -> None:

@@ -7,11 +7,16 @@ from dataclasses import replace
 import pytest
 
 from fix_postgres import Database
+from flusso.builder.plan import compile_referring
 from flusso.catalog import TableName
 from flusso.debt import Scope
+from flusso.engine.catalogs import reads_of
 from flusso.engine.fingerprint import Reads, find_differences, is_routed_alike, take
 from flusso.errors import CatalogChanged
+from flusso.postgres.introspect import read_catalog
 from flusso.postgres.shapes import has_rows, read_shapes
+from flusso.schema.model import tables_of
+from flusso.schema.parse import parse_schema
 
 pytestmark = pytest.mark.postgres
 
@@ -125,6 +130,38 @@ def test_a_partition_of_a_root_that_went_owes_only_what_is_gone(catalog: Catalog
         now = take(READS, read_shapes(conn, READS.columns))
     as_root = replace(READS, root=ORDERS)
     assert [each.scope for each in find_differences(as_root, before, now, lambda _: True)] == [Scope.GONE]
+
+
+TAGGED = """
+version: 1
+table: notes
+fields:
+  - many_to_many: tags
+    table: tags
+    through: { table: note_tags, left_key: note_id, right_key: tag_id }
+    fields: [{ keyword: name }]
+"""
+
+
+def test_other_keys_of_rows_that_documents_keep_references_to_are_owed(catalog: Catalog) -> None:
+    catalog.database.execute(
+        """create table notes (id int primary key);
+           create table tags (id int primary key, name text);
+           create table note_tags (id int primary key, note_id int, tag_id int);
+           insert into note_tags values (1, 1, 1)"""
+    )
+    schema = parse_schema(TAGGED, file="notes")
+    with catalog.database.connect() as conn:
+        tables = read_catalog(conn, tables_of(schema))
+        reads = reads_of(compile_referring("notes", schema, tables), schema, tables)
+        before = take(reads, read_shapes(conn, reads.columns))
+        catalog.database.execute("alter table note_tags alter id type uuid using gen_random_uuid()")
+        found = find_differences(
+            reads, before, take(reads, read_shapes(conn, reads.columns)), lambda _: False
+        )
+    assert [(each.scope, each.reason) for each in found] == [
+        (Scope.HELD, 'another definition of column "id" of public.note_tags')
+    ]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_every_table_is_written_from_its_first_block_to_wherever_it_ends() -> No
     assert filling.seeding.done == filling.seeding.blocks == 8
 
 
-def test_a_turn_gets_more_while_it_manages_all_and_what_it_managed_when_not() -> None:
+def test_a_turn_gets_twice_what_the_last_one_managed() -> None:
     filling = _filling(_extent(1, 1000))
     sizes = []
     for _ in range(7):
@@ -61,7 +61,7 @@ def test_a_turn_gets_more_while_it_manages_all_and_what_it_managed_when_not() ->
         _end(filling, turn, len(turn))
     assert sizes == [_FIRST_SHARE, 8, 16, 32, 64, _LARGEST_SHARE, _LARGEST_SHARE]
     _end(filling, filling.take(1), 3)
-    assert len(filling.take(1)) == 3
+    assert len(filling.take(1)) == 6
 
 
 def test_turns_side_by_side_leave_each_other_enough() -> None:
@@ -113,6 +113,17 @@ def test_a_file_replaced_in_the_middle_begins_that_table_again() -> None:
     assert _run(filling)[:3] == [(2, 0, None), (1, 0, 1), (1, 1, None)]
 
 
+def test_a_filling_is_not_over_while_a_turn_reads_a_file_that_was_replaced() -> None:
+    filling = _filling(_extent(1, 8))
+    late, other = filling.take(1), filling.take(1)
+    filling.restart(1, [_extent(1, 2, filenode=9)])
+    _end(filling, other, 0)
+    _run(filling)
+    assert not filling.is_over
+    _end(filling, late, len(late))
+    assert filling.is_over
+
+
 def test_a_file_replaced_is_told_by_several_turns_and_counts_once() -> None:
     filling = _filling(_extent(1, 3))
     now = [_extent(1, 2, filenode=9)]
@@ -134,30 +145,11 @@ def test_without_any_table_there_is_nothing_to_write() -> None:
     assert not filling.has_ranges
 
 
-def test_a_turn_leaves_as_much_as_it_takes_so_that_the_last_one_is_small() -> None:
+def test_one_turn_at_a_time_takes_all_that_it_managed_before_to_the_last_range() -> None:
     filling = _filling(_extent(1, 16))
     sizes = []
     while filling.has_ranges:
         turn = filling.take(1)
         sizes.append(len(turn))
         _end(filling, turn, len(turn))
-    assert sizes == [4, 6, 3, 1, 1, 1]
-
-
-def test_what_is_written_is_refreshed_along_the_way_and_not_when_all_is_there() -> None:
-    filling = _filling(_extent(1, 20))
-    due = []
-    while filling.has_ranges:
-        _end(filling, filling.take(1), 1)
-        if filling.take_refresh():
-            due.append(filling.seeding.done)
-    assert due == [10, 15, 18]
-
-
-def test_shares_that_one_turn_passes_together_are_one_refresh() -> None:
-    filling = _filling(_extent(1, 20))
-    turn = [*filling.take(1), *filling.take(1), *filling.take(1), *filling.take(1), *filling.take(1)]
-    filling.under_way = 1
-    _end(filling, turn, 16)
-    assert filling.take_refresh()
-    assert not filling.take_refresh()
+    assert sizes == [4, 8, 4]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flusso.document import Write, WriteReport
+from flusso.document import Refusal, Write, WriteReport
+from flusso.engine.events import Event, Refused
 from flusso.engine.outcome import settle_reports
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.work import Destination, WorkSpec
-from flusso.errors import SourceWentBack
+from flusso.errors import DocumentRefused, SourceWentBack
 from flusso.lsn import Lsn, Version
+from flusso.ops.logs import describe
 from flusso.postgres.connect import Dsn
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.stdout import StdoutSpec
@@ -37,3 +39,17 @@ def test_what_a_sink_beside_the_driver_wrote_and_removed_is_counted(
     totals = settle_reports([WriteReport("users", deferred=deferred)], SPEC, Quarantine({}), lambda: NOW)
     assert (totals.written, totals.removed) == (1, 1)
     assert len(capfd.readouterr().out.splitlines()) == 2
+
+
+def test_every_document_that_stops_is_told_once_and_counted_once_and_the_error_names_the_first() -> None:
+    def refused(id_: str, sink: str) -> Refusal:
+        return Refusal("users", id_, 1, sink, "too large")
+
+    told: list[Event] = []
+    refusals = tuple(refused(str(at), sink) for at in range(7) for sink in ("one", "two", "one"))
+    report = WriteReport("users", refusals=refusals)
+    with pytest.raises(DocumentRefused, match=r"refused 7 .*users/0 .*users/4 .* and 2 more") as raised:
+        settle_reports([report], SPEC, Quarantine({}, told.append), lambda: NOW)
+    assert "users/5" not in str(raised.value)
+    assert [event.id for event in told if isinstance(event, Refused)] == list("0123456")
+    assert describe(told[0]) == "refused index=users id=0 sink=one because: too large"

@@ -16,6 +16,7 @@ from flusso.engine.events import Event, Reseeding
 from flusso.engine.lookout import Lookout
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import IndexSpec, PipelineSpec
+from flusso.engine.tenure import Tenure
 from flusso.errors import CoverageGap, PublicationYounger
 from flusso.schema.parse import parse_schema
 from market import create_market
@@ -143,7 +144,7 @@ def test_an_extension_for_another_index_is_no_gap_even_if_nothing_was_saved_afte
 def test_a_look_while_running_finds_what_was_taken_out(database18: Database, tmp_path: Path) -> None:
     spec = _filled(database18, tmp_path)
     prepared = _start(spec)
-    lookout = Lookout(spec, prepared)
+    lookout = Lookout(spec, prepared, Tenure(spec))
     assert lookout.look() is None
     database18.execute("alter publication flusso drop table tags")
     found = lookout.look()

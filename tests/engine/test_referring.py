@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from fix_postgres import Database
 from flusso.builder.plan import compile_referring, watched_tables
 from flusso.builder.ranges import plan_ranges, read_range
+from flusso.builder.references import tokens_of
 from flusso.capture import wire
 from flusso.catalog import TableName
 from flusso.change import ALL
@@ -137,6 +139,11 @@ def process(
     return settled(reports_of(tasks.process_changes(spec)(iter([changes_batch(payload)]))), spec)
 
 
+def token_of(spec: WorkSpec, order: str) -> Sequence[str]:
+    payload = wire.encode([(ORDERS, "D", (order, None), None, 1, 0, ALL)])
+    return tokens_of(spec.plans["users"].references, wire.decode(payload), spec.watched)
+
+
 def orders_in(spec: WorkSpec, number: int = 0) -> dict[str, list[int]]:
     destination = spec.destinations["users"][number]
     found = work.sink(destination.sink).read(destination.target, ["1", "2"])
@@ -218,6 +225,54 @@ def test_a_range_written_after_the_look_up_is_mended_when_the_seed_has_ended(
     assert settle_due(turns(spec), spec, entry) > 0
     assert orders_in(spec) == {"1": [11], "2": [12]}
     assert settle_due(turns(spec), spec, entry) == 0
+
+
+def test_the_last_look_up_writes_nothing_while_a_batch_is_in_hand(
+    database18: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch has its version and builds a document after a row has gone from it, which the last look-up,
+    under a higher version, would still have read."""
+    spec = made(database18, SqliteSpec("one", tmp_path / "one.db"))
+    (destination,) = spec.destinations["users"]
+    entry = Entry(destination, IndexState("users", destination.target.digest, 1), is_settling=True)
+    work.sink(destination.sink).remember_tokens(destination.target, token_of(spec, "10"))
+    is_in_hand, is_over, gate = threading.Event(), threading.Event(), Gate()
+
+    def wait_for_the_batch() -> None:
+        if is_in_hand.is_set():
+            gate.is_asked.set()
+            is_over.wait(10)
+
+    before_a_write(monkeypatch, wait_for_the_batch)
+    last = threading.Thread(target=settle_due, args=(replace(turns(spec), gate=gate), spec, entry))  # type: ignore[arg-type]
+    with gate.lock:
+        is_in_hand.set()
+        database18.execute("insert into orders values (13, 1)")
+        version = emit_version(work.connection(spec.dsn))
+        last.start()
+        assert gate.is_asked.wait(10)
+        database18.execute("delete from orders where id = 13")
+        write(spec, (version, read_seed(spec)[1]))
+        is_in_hand.clear()
+    with gate.lock:
+        process(replace(spec, remembers=Ledger([entry]).remembering()), ("D", ("13", None), None))
+    is_over.set()
+    last.join(10)
+    assert orders_in(spec) == {"1": [10, 11], "2": [12]}
+
+
+class Gate:
+    """A gate that says when somebody comes to it."""
+
+    def __init__(self) -> None:
+        self.lock, self.is_asked = threading.Lock(), threading.Event()
+
+    def __enter__(self) -> None:
+        self.is_asked.set()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
 
 
 @pytest.mark.parametrize("scope", [Scope.REACHED, Scope.HELD])

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fix_postgres import Database
-from flusso.document import Refusal
-from flusso.engine import work
+from flusso.capture import wire
+from flusso.catalog import TableName
+from flusso.change import ALL
+from flusso.document import DocumentId, Refusal
+from flusso.engine import tasks, work
+from flusso.engine.frames import changes_batch
+from flusso.engine.outcome import settle_reports
 from flusso.engine.provision import Prepared
+from flusso.engine.quarantine import Quarantine
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import DocumentRefused
+from flusso.lsn import Version
 from flusso.schema.parse import parse_schema
 from pipelines import market_spec, sqlite_sink, stored_bodies
 from turns_here import Seed
-from verifying import fill, write_documents
+from verifying import fill, run_here, write_documents
 
 pytestmark = pytest.mark.postgres
 
@@ -32,6 +41,7 @@ fields:
     filters: [{raw: "worth::int > 0"}]
     fields: [{keyword: worth}]
 """
+NOTES = TableName("public", "notes")
 REASON = "cannot be built: invalid text representation (SQLSTATE 22P02)"
 
 
@@ -43,7 +53,7 @@ def spec(database18: Database, tmp_path: Path) -> Iterator[PipelineSpec]:
     database18.execute("insert into notes select id, id, '5' from users")
     schema = parse_schema(SCHEMA, file="users.schema.yml")
     index = IndexSpec("users", schema, (sqlite_sink(tmp_path),), skips_refused=True)
-    yield market_spec(database18, sqlite_sink(tmp_path), indexes=(index,))
+    yield market_spec(database18, sqlite_sink(tmp_path), indexes=(index,), keeps_references=True)
     work.forget()
 
 
@@ -107,6 +117,60 @@ def test_entries_of_an_earlier_process_are_cleared_too(spec: PipelineSpec, datab
     again = fill(spec)
     follow(again, "7")
     assert quarantined(spec) == {}
+
+
+def lose(prepared: Prepared, *notes: int) -> None:
+    """Do what the batch does that has the removal of notes, by their keys alone."""
+    holders, remembers = prepared.quarantine.holders, prepared.ledger.remembering()
+    spec = replace(prepared.work, quarantines=holders, remembers=remembers)
+    payload = wire.encode([(NOTES, "D", (str(n), None), None, 1, n, ALL) for n in notes])
+    batches = tasks.process_changes(spec)(iter([changes_batch(payload)]))
+    reports = [pickle.loads(report) for batch in batches for report in batch.column(0).to_pylist()]
+    settle_reports(reports, spec, prepared.quarantine, lambda: Version(0))
+
+
+def test_a_document_is_good_again_when_the_row_that_spoils_it_goes_and_the_log_does_not_say_where_from(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    spoil(database18, 7, 8)
+    prepared = fill(spec)
+    database18.execute("delete from notes where id = 7")
+    lose(prepared, 7)
+    assert {id_: each.attempts for id_, each in quarantined(spec).items()} == {"8": 2}
+    assert len(stored_bodies(spec)) == 299
+
+
+def test_such_a_row_may_go_before_the_seed_has_told_of_its_document(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    spoil(database18, 7)
+    seed = Seed(spec)
+    settle = Quarantine.settle
+
+    def lose_first(quarantine: Quarantine, *given: Any) -> None:
+        if given[0] and not seed.prepared.quarantine.holders:
+            database18.execute("delete from notes where id = 7")
+            lose(seed.prepared, 7)
+        settle(quarantine, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Quarantine, "settle", lose_first)
+        seed.run()
+    assert quarantined(spec) == {}
+    assert len(stored_bodies(spec)) == 300
+
+
+def test_a_document_that_was_taken_before_its_refusal_is_told_is_not_kept_aside(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    prepared = fill(spec)
+    spoil(database18, 7, 8)
+    ids = [DocumentId("users", (id_,)) for id_ in "78"]
+    late = run_here(tasks.write_held(prepared.work, [ids], only_gone=False), 1)
+    spoil(database18, 7, worth="6")
+    follow(prepared, "7")
+    settle_reports(late, prepared.work, prepared.quarantine, lambda: Version(0))
+    assert set(quarantined(spec)) == {"8"}
 
 
 def test_with_the_policy_to_stop_the_document_is_named_and_nothing_is_kept_aside(

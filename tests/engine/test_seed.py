@@ -6,19 +6,25 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psycopg
 import pytest
 
 from faulty import FaultySpec
 from fix_postgres import Database
+from flusso.builder.references import token_of
+from flusso.catalog import TableName
 from flusso.engine import filling
+from flusso.engine import seed as seed_module
 from flusso.engine.events import Event, Retrying, SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
 from flusso.engine.tasks import Batches
+from flusso.errors import EngineError
 from flusso.schema.parse import parse_schema
+from flusso.sinks.base import IndexTarget
 from flusso.sinks.sqlite import SqliteSpec
+from flusso.sinks.sqlite.sink import SqliteSink
 from flusso.sinks.stdout import StdoutSpec
 from market import create_market, market_schema
 from pipelines import assert_exact, market_spec, sqlite_sink
@@ -95,6 +101,33 @@ def test_a_seed_that_was_stopped_goes_on_where_it_was(database: Database, tmp_pa
     assert SOME <= started.seeding.share < 1
     assert len(_writes(tmp_path)) == USERS, f"{written} of them before the stop"
     assert second.is_finished
+    assert_exact(database, spec)
+
+
+def test_a_seed_that_had_only_its_last_look_up_left_makes_it_at_the_next_start(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_market(database, users=50)
+    database.execute("alter table orders replica identity default")
+    spec = market_spec(database, sqlite_sink(tmp_path), keeps_references=True)
+
+    def die(*_: object) -> int:
+        raise KeyError
+
+    first = Seed(spec)
+    with monkeypatch.context() as patch:
+        patch.setattr(seed_module, "settle_due", die)
+        with pytest.raises(EngineError, match="a seed failed"):
+            first.run()
+    # A batch of that process has looked the row up before the range was written.
+    [(order,)] = database.execute("delete from orders where id = (select min(id) from orders) returning id")
+    (entry,) = first.prepared.ledger.entries
+    token = token_of(TableName("public", "orders"), [str(order)])
+    with contextlib.closing(entry.destination.sink.open()) as sink:
+        sink.remember_tokens(entry.destination.target, [token])
+    second = Seed(spec)
+    second.run()
+    assert second.of(SeedStarted)[0].seeding.share == 1
     assert_exact(database, spec)
 
 
@@ -308,14 +341,19 @@ class Watched(TurnsHere):
     most: ClassVar[int] = 0
     do: ClassVar[Callable[[], object]] = lambda: None
 
-    def run(self, task: Callable[[Batches], Batches], count: int) -> list[object]:
-        Watched.running.append(1)
-        Watched.most = max(Watched.most, sum(Watched.running))
-        try:
-            Watched.do()
-            return super().run(task, count)
-        finally:
-            Watched.running.append(-1)
+    def plan(self, task: Callable[[Batches], Batches], count: int) -> Callable[[], list[Any]]:
+        planned = super().plan(task, count)
+
+        def run() -> list[Any]:
+            Watched.running.append(1)
+            Watched.most = max(Watched.most, sum(Watched.running))
+            try:
+                Watched.do()
+                return planned()
+            finally:
+                Watched.running.append(-1)
+
+        return run
 
 
 @pytest.fixture
@@ -350,3 +388,16 @@ def test_a_turn_that_waits_for_its_slot_does_not_begin_once_the_seed_is_stopped(
     monkeypatch.setattr(watched, "do", stop)
     seed.run()
     assert sum(step for step in watched.running if step > 0) == 1
+
+
+def test_what_is_written_is_refreshed_while_a_turn_goes_on(
+    database18: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_market(database18, users=USERS)
+    refreshed: list[IndexTarget] = []
+    monkeypatch.setattr(seed_module, "_REFRESH_S", 0.01)
+    monkeypatch.setattr(SqliteSink, "refresh", lambda _, target: refreshed.append(target))
+    monkeypatch.setattr(watched, "do", lambda: wait_until(lambda: refreshed, what="a refresh"))
+    spec = _spec(database18, tmp_path)
+    Seed(spec, turns=watched).run()
+    assert_exact(database18, spec)

@@ -15,14 +15,14 @@ import pytest
 from fix_postgres import Database
 from flusso.debt import Debt, Scope
 from flusso.engine.events import Event, ReadersMoved, Reseeding, Waiting
-from flusso.engine.ledger import Ledger
+from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
 from flusso.errors import IndexTaken, SinkUnavailable, SlotMissing
 from flusso.lsn import Lsn, Version
 from flusso.schema.model import IndexSchema
-from flusso.sinks.base import IndexTarget, Request, Sink, States
+from flusso.sinks.base import IndexState, IndexTarget, Request, Sink, States
 from flusso.sinks.sqlite.sink import SqliteSink
 from market import create_market, market_schema
 from pipelines import market_spec, publish_seeded, sqlite_sink
@@ -59,9 +59,9 @@ def states(spec: PipelineSpec) -> States:
         sink.close()
 
 
-def ask(spec: PipelineSpec, request: Request) -> None:
+def ask(spec: PipelineSpec, request: Request, generation: int = 0) -> None:
     sink = opened(spec)
-    sink.ask("users", request)
+    sink.ask("users", request, generation)
     sink.close()
 
 
@@ -167,6 +167,36 @@ def test_a_move_that_fails_is_tried_again(spec: PipelineSpec, monkeypatch: pytes
     assert events == [ReadersMoved("users", "local", 2)]
 
 
+@pytest.mark.parametrize(("step", "keeps"), [("drop", 0), ("save_state", 1)])
+def test_what_fails_after_readers_have_moved_is_done_later_and_they_move_once(
+    spec: PipelineSpec, monkeypatch: pytest.MonkeyPatch, step: str, keeps: int
+) -> None:
+    ask(spec, Request.REINDEX)
+    keeping = replace(spec, indexes=(replace(spec.indexes[0], keeps=keeps),))
+    ledger = start(keeping).ledger
+    ledger.finish_seed(ledger.of("users"))
+    ledger.position = AHEAD.lsn
+    events: list[Event] = []
+    switch = switcher(ledger, events.append)
+    does = getattr(SqliteSink, step)
+
+    def refuse(sink: SqliteSink, what: IndexTarget | IndexState) -> None:
+        if what.generation == 1:
+            raise SinkUnavailable("for a moment")
+        does(sink, what)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(SqliteSink, step, refuse)
+        with pytest.raises(SinkUnavailable):
+            switch.look()
+    assert read_by(spec) == 2
+    switch.look()
+    assert events == [ReadersMoved("users", "local", 2)]
+    found = [(state.generation, state.serves, state.is_kept) for state in states(spec).all]
+    assert found == [(1, False, True)] * keeps + [(2, True, False)]
+    assert len(ledger.entries) == 1 + keeps
+
+
 def test_what_is_paid_to_readers_meanwhile_must_reach_the_new_one_first(spec: PipelineSpec) -> None:
     ask(spec, Request.REINDEX)
     ledger = start(spec).ledger
@@ -185,7 +215,7 @@ def test_a_kept_generation_is_written_and_readers_are_led_back_and_stay_there(sp
     keeping = changed(spec, keeps=1)
     publish_seeded(start(keeping).ledger, "users")
     assert entries(start(keeping)) == [(1, False, True), (2, True, False)]
-    ask(spec, Request.ROLLBACK)
+    ask(spec, Request.ROLLBACK, 1)
     assert entries(start(keeping)) == [(1, True, True), (2, False, False)]
     assert entries(start(keeping)) == [(1, True, True), (2, False, False)]
     sink = opened(spec)
@@ -194,6 +224,82 @@ def test_a_kept_generation_is_written_and_readers_are_led_back_and_stay_there(sp
             with pytest.raises(Exception, match="readers"):
                 sink.drop(state.target)
     sink.close()
+
+
+@pytest.mark.parametrize("pays", [True, False], ids=["paid", "owed"])
+def test_what_changes_while_a_generation_is_verified_keeps_readers_where_they_are(
+    spec: PipelineSpec, pays: bool
+) -> None:
+    ask(spec, Request.REINDEX)
+    ledger = start(spec).ledger
+    ledger.finish_seed(ledger.of("users"))
+    ledger.position = AHEAD.lsn
+    events: list[Event] = []
+    switch = switcher(ledger, events.append)
+
+    def owe(entry: Entry) -> bool:
+        ledger.owe(["users"], Scope.HELD, "it was truncated")
+        for each in ledger.owing() if pays else ():
+            ledger.pay(each, each.state.debts[0], None, 1)
+        return True
+
+    switch.is_verified = owe
+    switch.look()
+    assert not events
+    assert read_by(spec) == 1
+
+
+def kept(spec: PipelineSpec, keeps: int) -> PipelineSpec:
+    """Three generations of one schema, of which readers see the last."""
+    keeping = replace(spec, indexes=(replace(spec.indexes[0], keeps=keeps),))
+    for _ in range(2):
+        ask(spec, Request.REINDEX)
+        publish_seeded(start(keeping).ledger, "users")
+    return keeping
+
+
+def read_by(spec: PipelineSpec) -> int:
+    """The generation that readers see, as the sink has it."""
+    sink = opened(spec)
+    try:
+        (found,) = (each.generation for each in sink.held() if each.is_read)
+        return found
+    finally:
+        sink.close()
+
+
+@pytest.mark.parametrize("step", ["publish", "answer"])
+def test_a_rollback_that_fails_half_way_leads_to_where_it_was_to_lead(
+    spec: PipelineSpec, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    keeping = kept(spec, keeps=2)
+    ask(spec, Request.ROLLBACK, 2)
+
+    def fail(sink: SqliteSink, *_: object) -> None:
+        raise SinkUnavailable("for a moment")
+
+    with monkeypatch.context() as broken:
+        if step == "answer":
+            broken.setattr(SqliteSink, "answer", fail)
+        else:  # the second: the first one repeats what serves
+            broken.setattr(SqliteSink, "publish", failing_at(2, SqliteSink.publish))
+        with pytest.raises(SinkUnavailable):
+            start(keeping)
+    assert entries(start(keeping)) == [(1, False, False), (2, True, False), (3, False, False)]
+    assert read_by(spec) == 2
+    assert states(spec).asked == {}
+
+
+def failing_at(number: int, step: Callable[[SqliteSink, IndexTarget], None]) -> Callable[..., None]:
+    """Take a step, but for the time of this number."""
+    calls = iter(range(1, 100))
+
+    def taken(sink: SqliteSink, target: IndexTarget) -> None:
+        if next(calls) == number:
+            raise SinkUnavailable("for a moment")
+        step(sink, target)
+
+    return taken
 
 
 def test_only_as_many_are_kept_as_wanted(spec: PipelineSpec) -> None:

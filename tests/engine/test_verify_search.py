@@ -12,9 +12,11 @@ import pytest
 
 from fix_postgres import Database
 from flusso.engine import work
+from flusso.engine.events import Event, VerifyAdvanced
 from flusso.engine.session import SparkSpec
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
-from flusso.engine.verify import looks, verifier
+from flusso.engine.verify import settle, verifier
+from flusso.engine.verify.pace import Limits
 from flusso.schema.parse import parse_schema
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market
@@ -26,7 +28,7 @@ pytestmark = [pytest.mark.opensearch, pytest.mark.postgres]
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(looks, "ABSENT_S", 0.0)
+    monkeypatch.setattr(settle, "LIMITS", Limits(absent_s=0.0))
     yield
     work.forget()
 
@@ -66,6 +68,26 @@ def test_what_is_planted_in_a_search_server_is_found_and_repaired(
     assert verify(spec).agrees
     assert ask(search_sink, "GET", f"{alias}/_count")["count"] == 100
     assert_exact(database18, spec)
+
+
+def test_a_repair_goes_on_when_flusso_run_has_started_anew_meanwhile(
+    database18: Database, search_sink: OpenSearchSpec
+) -> None:
+    create_market(database18, users=5)
+    spec = market_spec(database18, search_sink)
+    fill(spec)
+    ask(search_sink, "DELETE", f"{search_sink.prefix}users/_doc/3")
+    starts = 0
+
+    def start(event: Event) -> None:
+        nonlocal starts
+        if isinstance(event, VerifyAdvanced) and not starts:
+            starts += 1
+            fill(spec)
+
+    mended = verify_one(spec, start, repairs=True)
+    assert starts
+    assert (mended.remaining, sum(mended.repaired.values())) == (0, 1)
 
 
 def test_json_that_the_server_takes_only_as_text_agrees(

@@ -45,7 +45,7 @@ def test_a_changed_schema_is_filled_beside_the_old_one_and_both_are_written() ->
 def test_an_old_schema_that_cannot_be_built_any_more_stays_as_it_is_for_readers() -> None:
     fate = decide([OLD_SCHEMA], FRESH, standing(), reseeds=False, unfit={3: "a column is gone"})
     assert shown(fate) == ([4], [])
-    assert fate.frozen == replace(OLD_SCHEMA, stale="a column is gone")
+    assert fate.frozen == replace(OLD_SCHEMA, stale="a column is gone", term=fate.written[0].term)
     assert fate.because is None
 
 
@@ -67,9 +67,10 @@ def test_a_request_is_reason_enough_to_replace_what_lost_its_slot() -> None:
 
 
 def test_what_is_frozen_stays_so_and_is_no_reason_to_stop_again() -> None:
-    frozen = replace(SERVING, stale="it lost its slot", slot="gone")
+    frozen = replace(SERVING, stale="it lost its slot", slot="gone", beat=7.0)
     fate = decide([frozen, FILLING], FRESH, standing(), reseeds=False)
-    assert (shown(fate), fate.frozen, fate.because) == (([4], []), frozen, None)
+    assert (shown(fate), fate.because) == (([4], []), None)
+    assert fate.frozen == replace(frozen, term=fate.written[0].term, beat=0.0)
 
 
 def test_a_frozen_generation_is_replaced_even_if_its_schema_is_the_declared_one() -> None:
@@ -102,10 +103,39 @@ def test_what_a_crash_left_half_made_goes() -> None:
     assert shown(decide([half, SERVING], FRESH, standing(), reseeds=False)) == ([3], [2])
 
 
-def test_of_two_that_serve_after_a_crash_the_newer_counts() -> None:
-    newer = replace(SERVING, generation=4)
-    fate = decide([SERVING, newer], FRESH, standing(), reseeds=False)
-    assert shown(fate) == ([4], [3])
+@pytest.mark.parametrize(("newest", "serving"), [(2, 4), (1, 3), (0, 4)], ids=["on", "back", "no numbers"])
+def test_of_two_that_serve_after_a_crash_the_one_counts_that_readers_were_to_see_last(
+    newest: int, serving: int
+) -> None:
+    states = [
+        replace(SERVING, published=newest and 3 - newest),
+        replace(SERVING, generation=4, published=newest),
+    ]
+    other = 7 - serving
+    fate = decide(states, FRESH, standing(), reseeds=False)
+    assert shown(fate) == ([serving], [other])
+    assert not any(state.serves for state in fate.dropped)
+    fate = decide(states, FRESH, standing(), reseeds=False, keeps=1)
+    assert shown(fate) == ([3, 4], [])
+    assert {state.generation: (state.serves, state.is_kept) for state in fate.written} == {
+        serving: (True, False),
+        other: (False, True),
+    }
+
+
+def test_a_move_that_a_crash_cut_short_keeps_the_newest_of_those_that_were_kept() -> None:
+    newer = replace(SERVING, generation=4, published=2)
+    assert shown(decide([KEPT, SERVING, newer], FRESH, standing(), reseeds=False, keeps=1)) == ([3, 4], [2])
+
+
+def test_what_is_kept_stays_though_fewer_are_to_be_kept_from_now_on() -> None:
+    assert shown(decide([KEPT, SERVING], FRESH, standing(), reseeds=False, keeps=0)) == ([2, 3], [])
+
+
+def test_what_was_frozen_when_readers_moved_on_goes() -> None:
+    frozen = replace(SERVING, stale="it lost its slot")
+    newer = replace(SERVING, generation=4, published=1)
+    assert shown(decide([frozen, newer], FRESH, standing(), reseeds=False, keeps=1)) == ([4], [3])
 
 
 @pytest.mark.parametrize("gone", [{3}, {3, 4}])

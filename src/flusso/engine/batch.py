@@ -20,16 +20,21 @@ from flusso.document import WriteReport
 from flusso.engine import tasks, work
 from flusso.engine.events import BatchWritten, Listener
 from flusso.engine.frames import ID_TYPE, REPORT_TYPE
+from flusso.engine.holdup import Holdup
 from flusso.engine.ledger import Ledger
 from flusso.engine.offsets import Offset, parse_offset_log
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.refresh import Refresher
-from flusso.engine.retry import collect, retrying
+from flusso.engine.retry import as_failure, collect, retrying
 from flusso.engine.work import Destination, WorkSpec
-from flusso.errors import EngineError, FlussoError
+from flusso.errors import FlussoError
 from flusso.lsn import Lsn, Version
+
+LAST_BATCH_S = 8.0
+"""How long the batch in hand may take once a stop is asked for."""
+_LOOK_S = 0.5
 
 
 class Stopping(Exception):
@@ -49,6 +54,7 @@ class BatchRunner:
     tell: Listener
     outage: Outage
     """Of the whole live stream: a batch that cannot be written is part of it."""
+    holdup: Holdup
     refresher: Refresher
     reached: Position = field(default=Position(Lsn(0)))
     """The end of the last batch that was written and recorded."""
@@ -70,21 +76,28 @@ class BatchRunner:
             try:
                 self._run(frame, self._end_of(batch_id))
                 self.is_running.set()
-            except FlussoError as error:
-                self.failure = error
-                raise
             except Exception as error:
-                self.failure = EngineError(f"a batch failed: {type(error).__name__}: {error}")
+                self.failure = as_failure(error, "a batch")
                 raise
 
-    def close(self) -> None:
-        """Wait for the batch in hand and take no more: a query that is stopped in the middle of a batch
-        throws it away."""
-        with self.gate:
-            self._is_closed = True
+    def close(self) -> bool:
+        """Take no more, and wait for the batch in hand: a query that is stopped in its middle throws it away.
+
+        Who was asked to stop does not wait for ever, as for a server that hangs: False, and the batch is lost
+        to this process. Nothing of it is confirmed.
+        """
+        self._is_closed, stopping_s = True, None
+        while not self.gate.acquire(timeout=_LOOK_S):
+            if self.outage.stop.is_set():
+                stopping_s = stopping_s or time.monotonic()
+                if time.monotonic() - stopping_s >= LAST_BATCH_S:
+                    return False
+        self.gate.release()
+        return True
 
     def _run(self, frame: DataFrame, end: Offset) -> None:
         started_s = time.monotonic()
+        self.holdup.hear(end.held)
         changes = end.changes - self._changes_before
         unchanged = end.unchanged - self._unchanged_before
         totals = self._write(frame, changes, end) if changes else Totals()

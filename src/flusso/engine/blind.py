@@ -88,6 +88,24 @@ class Blind:
         return Diagnostic(code, self.effect, self.remedy or None, index=self.index, field=self.field)
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One relation of an index whose old links the WAL carries: it is exact by itself."""
+
+    index: str
+    field: str
+    table: TableName
+    columns: tuple[str, ...]
+
+
+def find_seen(plans: Iterable[IndexPlan], needs: Collection[IdentityNeed]) -> Iterator[Seen]:
+    """List each relation whose old links the identity of its table shows."""
+    for plan in plans:
+        for path in plan.paths:
+            if path.field and not any(_lacks(need, path) for need in needs):
+                yield Seen(plan.index, path.field, path.table, path.columns)
+
+
 def find_blind(plans: Iterable[IndexPlan], needs: Collection[IdentityNeed]) -> Iterator[Blind]:
     """List each place whose old links the identity of a table does not show."""
     for plan in plans:

@@ -23,8 +23,10 @@ from flusso.schema.model import IndexSchema
 
 
 def reads_of(plan: IndexPlan, schema: IndexSchema, catalog: Catalog) -> Reads:
-    """Say what an index reads."""
+    """Say what an index reads, for its documents and for their references: other keys are other tokens."""
     columns = columns_read(complete(schema, catalog), catalog)
+    for each in plan.references:
+        columns[each.table] |= frozenset(each.key)
     key = key_text(plan.root, plan.key, catalog)
     return Reads(plan.index, plan.root, key, columns, is_root_alone(plan))
 

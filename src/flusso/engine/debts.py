@@ -27,6 +27,7 @@ from flusso.engine.events import DebtAdvanced, DebtFound, DebtPaid
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals
+from flusso.engine.retry import as_failure
 from flusso.engine.turns import Turns
 from flusso.engine.work import WorkSpec
 from flusso.errors import BuildError, FlussoError
@@ -92,9 +93,9 @@ class Payer:
                 pause_s = _LOOK_S if entry is None else 0.0
                 if entry is not None:
                     self._try_turn(entry)
-        except FlussoError as error:
+        except Exception as error:
             if not self._is_closed.is_set():
-                self.failure = error
+                self.failure = as_failure(error, "a debt")
 
     def _try_turn(self, entry: Entry) -> None:
         """Take a turn, or wait: what failed and may heal is chosen again."""

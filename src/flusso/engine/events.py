@@ -173,6 +173,16 @@ class Repaired:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A document was refused, or cannot be built, and everything stops for it."""
+
+    index: str
+    id: str
+    sink: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """Something failed that may heal, and is tried again after so many seconds."""
 
@@ -225,6 +235,7 @@ Event: TypeAlias = (
     | VerifyAdvanced
     | VerifySettled
     | Repaired
+    | Refused
     | Retrying
     | Recovered
     | CaughtUp

@@ -17,11 +17,8 @@ from flusso.engine.outcome import Totals
 from flusso.seeding import OPEN, LeafSeed, Seeding, summed_up
 
 _FIRST_SHARE, _LARGEST_SHARE = 4, 128
-"""Ranges that a turn is given: more while it manages them within its time, so that few wait behind a slow
-one."""
-_REFRESH_AT = (0.5, 0.75, 0.9)
-"""The shares of an index after which what is written is refreshed, beside the turns that follow: a search
-server does that on one core, and one refresh of much at the end would leave the others idle."""
+"""Ranges that a turn is given: twice as many as the last one managed in its time, so that few wait behind a
+slow one."""
 
 
 @dataclass(slots=True)
@@ -39,8 +36,6 @@ class Filling:
     _leaves: dict[int, LeafSeed] = field(default_factory=dict)
     _waiting: deque[BlockRange] = field(default_factory=deque)
     _share: int = _FIRST_SHARE
-    _refreshes: int = 0
-    """How many of the shares at which to refresh are past."""
 
     def begin(self, extents: Iterable[Extent]) -> None:
         """Go on where it was left, with the tables as they are now."""
@@ -56,10 +51,9 @@ class Filling:
         self._sum_up()
 
     def take(self, threads: int) -> list[BlockRange]:
-        """Take ranges for a turn: few enough that the last ones keep all threads busy, and that little is
-        left to refresh after the last."""
+        """Take ranges for a turn: few enough that the last ones keep all threads busy."""
         rest = len(self._waiting)
-        share = min(self._share, max(1, rest // (2 * threads)))
+        share = self._share if threads == 1 else min(self._share, max(1, rest // (2 * threads)))
         self.under_way += 1
         return [self._waiting.popleft() for _ in range(min(rest, share))]
 
@@ -71,7 +65,7 @@ class Filling:
                 end = OPEN if block_range.end_block is None else block_range.end_block
                 self._leaves[leaf.oid] = leaf.with_done(block_range.start_block, end)
         self._waiting.extendleft(each for each in reversed(turn[done:]) if self._is_current(each))
-        self._share = min(_LARGEST_SHARE, self._share * 2) if done == len(turn) else max(1, done)
+        self._share = min(_LARGEST_SHARE, max(1, done) * 2)
         self.turns += 1
         self.under_way -= 1
         self.seeding = replace(
@@ -106,12 +100,11 @@ class Filling:
         """Whether every row is written, or a change in the WAL."""
         return all(leaf.is_whole for leaf in self._leaves.values())
 
-    def take_refresh(self) -> bool:
-        """Say that much more is there than was refreshed, and something is left."""
-        past = sum(self.seeding.share >= share for share in _REFRESH_AT)
-        is_due = past > self._refreshes and not self.is_whole
-        self._refreshes = past
-        return is_due
+    @property
+    def is_over(self) -> bool:
+        """Whether it is whole and nothing is being written any more: a turn that reads a file which was
+        replaced writes what it has read, though it does not count."""
+        return self.is_whole and not self.under_way
 
     def _is_current(self, block_range: BlockRange) -> bool:
         leaf = self._leaves.get(block_range.oid)

@@ -19,6 +19,7 @@ from flusso.capture.transactions import Position
 from flusso.engine.batch import BatchRunner
 from flusso.engine.debts import Payer
 from flusso.engine.events import CaughtUp, Following, Listener, LookingAgain
+from flusso.engine.holdup import Holdup
 from flusso.engine.limits import limit_tasks
 from flusso.engine.lookout import Lookout
 from flusso.engine.outage import Outage
@@ -36,6 +37,7 @@ from flusso.lsn import Lsn, Version
 from flusso.postgres.connect import connect
 
 _LOOK_S = 0.1
+_QUERY_END_S = 5.0
 _PIECE_CHANGES = 10_000
 _STEADY_S = 60.0
 """So long without a failure counts as progress, as on an idle server there is none."""
@@ -56,14 +58,18 @@ class Follower:
     emit: Callable[[], Version]
     tell: Listener
     stop: threading.Event
+    gave_up: bool = False
+    """Whether a stop did not wait for the batch in hand to end."""
     _reached: Position = field(default=Position(Lsn(0)))
     """How far the queries that failed had come."""
     _outage: Outage = field(init=False)
+    _holdup: Holdup = field(init=False)
     _refresher: Refresher = field(default_factory=Refresher)
 
     def __post_init__(self) -> None:
         note = self.prepared.ledger.note_waiting
         self._outage = Outage(self.spec.patience, self.tell, self.stop, note)
+        self._holdup = Holdup(self.spec.dsn, self.tell, note)
 
     def run(self) -> None:
         """Keep a query running until all is done or a stop is asked for; raise what does not heal."""
@@ -91,7 +97,8 @@ class Follower:
     def _follow(self) -> FlussoError | None:
         """Run one query, on a new scratch checkpoint, to its end; give what made it fail."""
         runner = self._make_runner()
-        query = self._start_query(runner)
+        with self.session.asking():
+            query = self._start_query(runner)
         try:
             self._watch(query, runner)
         except FlussoError as error:
@@ -156,7 +163,7 @@ class Follower:
 
     def _has_recovered(self, runner: BatchRunner) -> bool:
         """Not with the first batch already: a replay may succeed again and again up to where it fails."""
-        is_running = runner.is_running.is_set()
+        is_running = runner.is_running.is_set() and self._holdup.held is None
         return is_running and (runner.reached > self._reached or self._outage.is_quiet(_STEADY_S))
 
     def _failure_beside(self) -> FlussoError | None:
@@ -168,9 +175,7 @@ class Follower:
         try:
             return bool(query.isActive)
         except Exception as error:
-            if not self.session.is_alive():
-                raise EngineError("the Spark JVM died", hint="start flusso again: nothing is lost") from error
-            raise EngineError(f"Spark does not answer: {type(error).__name__}") from error
+            raise self.session.why(error) from error
 
     def _is_done(self) -> bool:
         ledger = self.prepared.ledger
@@ -191,11 +196,16 @@ class Follower:
         )
 
     def _end_query(self, query: Any, runner: BatchRunner) -> None:
-        """End the query after the batch in hand."""
-        if self.session.is_alive():
-            runner.close()
-            with contextlib.suppress(Exception):
-                query.stop()
+        """End the query after the batch in hand, or in its middle if that takes too long."""
+        if not self.session.is_alive():
+            return
+        self.gave_up = not runner.close()
+        stopping = threading.Thread(target=_stop_quietly, args=(query,), daemon=True)
+        stopping.start()
+        stopping.join(_QUERY_END_S)
+        while stopping.is_alive() and not self.stop.is_set():
+            stopping.join(_QUERY_END_S)
+        self.gave_up = self.gave_up or stopping.is_alive()
 
     def _make_runner(self) -> BatchRunner:
         return BatchRunner(
@@ -207,12 +217,13 @@ class Follower:
             self.emit,
             self.tell,
             self._outage,
+            self._holdup,
             self._refresher,
             gate=self.switcher.gate,
         )
 
     def _start_query(self, runner: BatchRunner) -> Any:
-        batch = self.spec.batch
+        batch = self.spec.sizes
         source = SourceSpec(
             CaptureSpec(
                 self.spec.dsn,
@@ -241,3 +252,8 @@ class Follower:
         )
         self.tell(Following(self.spec.slot, self.prepared.ledger.position))
         return query
+
+
+def _stop_quietly(query: Any) -> None:
+    with contextlib.suppress(Exception):
+        query.stop()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from flusso.engine.continuity import Standing, begun, continued, find_break, is_unwritten
 from flusso.engine.policy import is_mended_by_reseed
 from flusso.errors import FlussoError, IndexLeftBehind
-from flusso.sinks.base import IndexState
+from flusso.sinks.base import IndexState, States
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,24 @@ class Roles:
     kept: tuple[IndexState, ...]
     """Oldest first."""
     leftovers: tuple[IndexState, ...]
+    is_half_moved: bool = False
+    """Whether readers have moved, and what becomes of those that they left was not decided yet."""
 
     @classmethod
     def of(cls, states: Sequence[IndexState]) -> Roles:
-        """Sort them; `states` has the oldest first."""
-        serving = next((state for state in reversed(states) if state.serves), None)
-        kept = tuple(state for state in states if state.is_kept and state is not serving)
-        rest = [state for state in states if state is not serving and state not in kept]
+        """Sort them; `states` has the oldest first.
+
+        What served before readers moved, and does not say yet that they left, counts as kept: a crash came in
+        between.
+        """
+        serving = States.serving_of(states)
+        others = [_left(state) if state.serves else state for state in states if state is not serving]
+        kept = tuple(state for state in others if state.is_kept)
+        rest = [state for state in others if not state.is_kept]
         after = serving.generation if serving else 0
-        filling = next((state for state in reversed(rest) if state.generation > after), None)
-        return cls(serving, filling, kept, tuple(state for state in rest if state is not filling))
+        filling = next((each for each in reversed(rest) if each.generation > after and not each.stale), None)
+        leftovers = tuple(state for state in rest if state is not filling)
+        return cls(serving, filling, kept, leftovers, sum(state.serves for state in states) > 1)
 
     def back(self) -> IndexState | None:
         """Give the generation that a rollback leads to."""
@@ -57,6 +65,10 @@ class Roles:
             return None
         older = [state for state in self.kept if state.generation < self.serving.generation]
         return older[-1] if older else None
+
+
+def _left(state: IndexState) -> IndexState:
+    return replace(state, serves=False, is_kept=not state.stale)
 
 
 def decide(
@@ -70,28 +82,21 @@ def decide(
     unfit: Mapping[int, str] | None = None,
     gone: Collection[int] = (),
     above: int = 0,
+    keeps: int = 0,
 ) -> Fate:
     """Decide which generations go on and whether a new one begins; raise when neither may be.
 
     `states` is what the sink remembers, `fresh` what is declared. `anew` breaks every generation, for that
     reason; `is_asked` wants a new one whatever the others are; `unfit` says of some why they cannot be
     written any more, and those that are `gone` were deleted by someone else. A new one is numbered `above`
-    what the sink holds without remembering it.
+    what the sink holds without remembering it. After a move that a crash cut short, so many are kept as
+    `keeps` says.
     """
     roles = Roles.of([state for state in states if state.generation not in gone])
-    dropped = [state for state in states if state.generation in gone] + list(roles.leftovers)
-    written: list[IndexState] = []
-    because: FlussoError | None = None
-    frozen = roles.serving if roles.serving is not None and roles.serving.stale else None
-    if roles.serving is not None and frozen is None:
-        broken = _judged(roles.serving, fresh, now, anew, reseeds=reseeds or is_asked)
-        because = broken if roles.serving.digest == fresh.digest else None
-        why = broken.message if broken else (unfit or {}).get(roles.serving.generation)
-        if why:
-            frozen = replace(roles.serving, stale=why)
-        else:
-            written.append(continued(roles.serving, now))
-    for state in roles.kept:
+    kept, dropped = _split_kept(roles, keeps)
+    dropped += [state for state in states if state.generation in gone] + list(roles.leftovers)
+    written, frozen, because = _served(roles.serving, fresh, now, anew, unfit or {}, is_asked or reseeds)
+    for state in kept:
         is_lost = anew or find_break(state, now) or (unfit or {}).get(state.generation)
         dropped.append(state) if is_lost else written.append(continued(state, now))
     number = 1 + max([above, *(state.generation for state in states)])
@@ -102,12 +107,34 @@ def decide(
     if roles.filling is not None and (next_ is None or next_.generation != roles.filling.generation):
         dropped.append(roles.filling)
     term = max([int(now.version), *(state.term + 1 for state in states)])
-    return Fate(
-        tuple(replace(state, term=term) for state in sorted(written, key=lambda each: each.generation)),
-        frozen,
-        tuple(dropped),
-        because,
-    )
+    frozen = frozen and replace(frozen, term=term, beat=0.0)
+    numbered = sorted(written, key=lambda each: each.generation)
+    return Fate(tuple(replace(state, term=term) for state in numbered), frozen, tuple(dropped), because)
+
+
+def _split_kept(roles: Roles, keeps: int) -> tuple[Sequence[IndexState], list[IndexState]]:
+    """Tell what is kept from what is past keeping, which a move decides: here one that was cut short."""
+    first = len(roles.kept) - keeps if roles.is_half_moved else 0
+    return roles.kept[max(first, 0) :], list(roles.kept[: max(first, 0)])
+
+
+def _served(
+    serving: IndexState | None,
+    fresh: IndexState,
+    now: Standing,
+    anew: FlussoError | None,
+    unfit: Mapping[int, str],
+    reseeds: bool,
+) -> tuple[list[IndexState], IndexState | None, FlussoError | None]:
+    """Say whether what readers see is written on or frozen, and what it has lost if a new one replaces it."""
+    if serving is None or serving.stale:
+        return [], serving, None
+    broken = _judged(serving, fresh, now, anew, reseeds=reseeds)
+    because = broken if serving.digest == fresh.digest else None
+    why = broken.message if broken else unfit.get(serving.generation)
+    if why:
+        return [], replace(serving, stale=why), because
+    return [continued(serving, now)], None, because
 
 
 def _judged(

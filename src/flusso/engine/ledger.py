@@ -46,6 +46,11 @@ class Entry:
         """Whether it is whole and readers do not see it yet."""
         return self.state.is_seeded and not self.state.serves and not self.state.is_kept
 
+    def end_marks(self) -> None:
+        """Let removals leave no more marks, from the next batch on."""
+        target = replace(self.destination.target, keeps_removals=False)
+        self.destination = replace(self.destination, target=target)
+
 
 @dataclass(slots=True)
 class Ledger:
@@ -60,6 +65,10 @@ class Ledger:
     """Everything up to here is written and recorded."""
     frozen: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
     """Generations that readers see until a new one is whole, and that are written no more."""
+    retired: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
+    """Generations that readers have left for good, to be dropped."""
+    _left: list[Entry] = field(default_factory=list)
+    """Those that readers have left and that are kept, until that is remembered."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_seeded(self, index: str) -> bool:
@@ -153,7 +162,8 @@ class Ledger:
         self.finish_seed(chosen)
         for entry in chosen:
             if entry.is_waiting:
-                self.drop(self.publish(entry))
+                self.publish(entry)
+        self.drop_retired()
 
     def advance_seed(self, entries: Iterable[Entry], seeding: Seeding, highest_version: int) -> None:
         """Remember how far a seed has come, once all of that is written."""
@@ -177,48 +187,51 @@ class Ledger:
             entry.state = replace(entry.state, ready_at=lsn)
             _save(entry)
 
-    def publish(self, entry: Entry) -> list[tuple[SinkSpec, IndexState]]:
-        """Let readers see a generation, in one step; give those that are past keeping, to be dropped.
+    def publish(self, entry: Entry) -> None:
+        """Let readers see a generation, in one step; those past keeping are dropped by `drop_retired`.
 
-        Only between two batches: from here on what they saw before is written only if it is kept. The state
-        goes first: after a crash half-way the newest of those that serve counts, and is published once more.
+        Only between two batches: from here on what they saw before is written only if it is kept. No mark of
+        a removal is left, or comes. The state goes first: after a crash half-way the one with the highest
+        number of those that serve counts, and is published once more.
         """
         with self._lock:
             sink = work.sink(entry.destination.sink)
+            entry.end_marks()
+            sink.purge(entry.destination.target)
             sink.refresh(entry.destination.target)
-            before, entry.state = entry.state, replace(entry.state, serves=True, is_kept=False)
+            number = 1 + max(state.published for state in (entry.state, *self._beside(entry)))
+            before = entry.state
+            entry.state = replace(before, serves=True, is_kept=False, published=number)
             try:
                 _save(entry)
                 sink.publish(entry.destination.target)
             except BaseException:
                 entry.state = before  # readers may not have moved: it is tried again
                 raise
-            return self._retire_others(entry)
+            self._retire_others(entry)
 
-    def roll_back(self, index: str, sink: str) -> bool:
-        """Lead readers back to the generation that they saw before; False when none is kept."""
-        entries = [
-            entry
-            for entry in self.entries
-            if (entry.state.index, entry.destination.sink.name) == (index, sink) and not entry.is_waiting
-        ]
-        serving = next((entry for entry in entries if entry.state.serves), None)
-        older = [
-            entry
-            for entry in entries
-            if serving is not None
-            and entry.state.is_kept
-            and entry.state.generation < serving.state.generation
-        ]
-        if older:
-            self.drop(self.publish(older[-1]))
-        return bool(older)
+    def roll_back(self, index: str, sink: str, generation: int) -> None:
+        """Lead readers back to a generation that they saw before, if it is kept; else they stay."""
+        for entry in list(self.entries):
+            place = (entry.state.index, entry.destination.sink.name, entry.state.generation)
+            if place == (index, sink, generation) and entry.state.is_kept:
+                self.publish(entry)
+                self.drop_retired()
 
-    def drop(self, states: Iterable[tuple[SinkSpec, IndexState]]) -> None:
-        """Drop generations that are written no more."""
-        for spec, state in states:
+    def drop_retired(self) -> None:
+        """Drop the generations that readers have left and that are not kept; again where that has failed.
+
+        What is kept is remembered as such first. Should that fail, the number of the move tells as much.
+        """
+        with self._lock:
+            for entry in [each for each in self._left if each in self.entries]:
+                _save(entry)
+            self._left = []
+        while self.retired:
+            spec, state = self.retired[0]
             if spec.capabilities.keeps_state:
                 work.sink(spec).drop(state.target)
+            self.retired.pop(0)
 
     def _beside(self, entry: Entry) -> list[IndexState]:
         """List what else there is of an index in a sink."""
@@ -226,21 +239,24 @@ class Ledger:
         known = [(each.destination.sink, each.state) for each in self.entries if each is not entry]
         return [state for spec, state in known + self.frozen if (spec.name, state.index) == place]
 
-    def _retire_others(self, entry: Entry) -> list[tuple[SinkSpec, IndexState]]:
-        """Keep as many of the others as are wanted, the newest first, and take the rest out."""
+    def _retire_others(self, entry: Entry) -> None:
+        """Keep as many of the others as are wanted, the newest first, and take the rest out.
+
+        Readers have moved, so nothing here may fail.
+        """
         sink, others = entry.destination.sink, self._beside(entry)
         seen = sorted((state for state in others if state.serves or state.is_kept), key=_number, reverse=True)
         kept = [state for state in seen if not state.stale][: max(entry.keeps, 0)]
         gone = [state for state in seen if state not in kept]
-        for each in self.entries:
-            if each.destination.sink == sink and each.state in kept:
-                each.state = replace(each.state, serves=False, is_kept=True)
-                _save(each)
+        self.retired += [(sink, state) for state in gone]
         self.entries = [
             each for each in self.entries if not (each.destination.sink == sink and each.state in gone)
         ]
         self.frozen = [each for each in self.frozen if not (each[0] == sink and each[1] in gone)]
-        return [(sink, state) for state in gone]
+        for each in self.entries:
+            if each.destination.sink == sink and each.state in kept:
+                each.state = replace(each.state, serves=False, is_kept=True)
+                self._left.append(each)
 
     def owe(
         self,

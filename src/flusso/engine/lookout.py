@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from dataclasses import dataclass, field
 
 from flusso.capture.coverage import read_marks
@@ -18,13 +17,14 @@ from flusso.engine import work
 from flusso.engine.catalogs import find_outdated
 from flusso.engine.continuity import Published
 from flusso.engine.provision import Prepared
+from flusso.engine.retry import as_failure
 from flusso.engine.roster import load_states
 from flusso.engine.spec import PipelineSpec
+from flusso.engine.tenure import Tenure
 from flusso.errors import (
     FlussoError,
     GenerationGone,
     IndexRequested,
-    IndexTaken,
     PublicationError,
     SinkError,
     SourceError,
@@ -40,6 +40,7 @@ class Lookout:
 
     spec: PipelineSpec
     prepared: Prepared
+    tenure: Tenure
     failure: FlussoError | None = None
     _is_closed: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -70,18 +71,12 @@ class Lookout:
             return None
 
     def _run(self) -> None:
-        while not self._is_closed.wait(self.spec.look_s):
-            self._beat()
-            self.failure = self.failure or self.look() or self._find_request() or self._find_gone()
-
-    def _beat(self) -> None:
-        """Show that the indexes are being written; who has taken them meanwhile ends this process."""
         try:
-            self.prepared.ledger.beat(time.time())
-        except IndexTaken as error:
-            self.failure = error
-        except SinkError:
-            pass  # it is away, and whoever writes to it says so
+            while not self._is_closed.wait(self.spec.look_s):
+                known = self.failure or self.tenure.failure
+                self.failure = known or self.look() or self._find_request() or self._find_gone()
+        except Exception as error:
+            self.failure = as_failure(error, "a look at tables and sinks")
 
     def _find_request(self) -> IndexRequested | None:
         """Say whether a command has asked for something; nothing when a sink does not answer."""

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from flusso.capture.transactions import Position
+from flusso.capture.transactions import Held, Position
 from flusso.errors import EngineError
 from flusso.lsn import Lsn
 
@@ -28,6 +28,8 @@ class Offset:
     """Whether more was waiting when this offset was issued."""
     unchanged: int = 0
     """Updates left out since the source started: they changed nothing that documents are made from."""
+    held: Held | None = None
+    """What holds the stream back."""
 
     def to_json(self) -> dict[str, Any]:
         """Write it with primitive values only, as Spark wants it."""
@@ -39,6 +41,7 @@ class Offset:
             "tick": self.tick,
             "is_behind": self.is_behind,
             "unchanged": self.unchanged,
+            "held": None if self.held is None else [self.held.xid, self.held.since],
         }
 
     @classmethod
@@ -51,6 +54,7 @@ class Offset:
             int(fields["tick"]),
             bool(fields["is_behind"]),
             int(fields["unchanged"]),
+            None if fields["held"] is None else Held(*fields["held"]),
         )
 
 

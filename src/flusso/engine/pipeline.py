@@ -30,9 +30,10 @@ from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
+from flusso.engine.tenure import Tenure
 from flusso.engine.turns import Turns
 from flusso.engine.verify.inspection import Inspection
-from flusso.errors import FlussoError, SinkError, SourceUnavailable
+from flusso.errors import FlussoError, SourceUnavailable
 from flusso.lsn import Version
 from flusso.postgres.connect import Connection, connect, is_dead
 from flusso.postgres.version import emit_version
@@ -48,20 +49,22 @@ def run_pipeline(
 ) -> None:
     """Run one deployment until it is stopped, done or broken."""
     own = session is None
-    anew: FlussoError | None = None
-    prepared = _await_prepared(spec, tell, stop)
     try:
-        while prepared is not None:
-            session = session or open_session(spec.spark)
-            if stop.is_set():  # while Spark started
-                return
-            try:
-                Pipeline(spec, _within_limits(spec, prepared, session), session, tell, stop).run()
-                return
-            except FlussoError as error:
-                anew = _begins_again(error, spec, prepared, stop)
-                tell(Retrying(str(error), 1, 0.0, time.time()))
-            prepared = _await_prepared(spec, tell, stop, anew)
+        with Tenure(spec) as tenure:
+            prepared = _await_prepared(spec, tell, stop, tenure=tenure)
+            while prepared is not None:
+                session = session or open_session(spec.spark)
+                if stop.is_set():  # while Spark started
+                    return
+                tenure.flow()
+                try:
+                    within = _within_limits(spec, prepared, session)
+                    Pipeline(spec, within, session, tell, stop, tenure).run()
+                    return
+                except FlussoError as error:
+                    anew = _begins_again(error, spec, prepared, stop)
+                    tell(Retrying(str(error), 1, 0.0, time.time()))
+                prepared = _await_prepared(spec, tell, stop, anew, tenure)
     finally:
         if own and session is not None:
             session.close()
@@ -89,13 +92,17 @@ def _begins_again(
 
 
 def _await_prepared(
-    spec: PipelineSpec, tell: Listener, stop: threading.Event, anew: FlussoError | None = None
+    spec: PipelineSpec,
+    tell: Listener,
+    stop: threading.Event,
+    anew: FlussoError | None = None,
+    tenure: Tenure | None = None,
 ) -> Prepared | None:
     """Prepare, again while the source or a sink is not up yet; None when stopped."""
     outage = Outage(spec.patience, tell, stop)
     while True:
         try:
-            prepared = prepare(spec, tell, stop, anew=anew)
+            prepared = prepare(spec, tell, stop, anew=anew, tenure=tenure)
             outage.end()
             return prepared
         except FlussoError as error:
@@ -131,6 +138,9 @@ class Pipeline:
     session: Session
     tell: Listener
     stop: threading.Event
+    tenure: Tenure
+    gave_up: bool = False
+    """Whether it was stopped in the middle of a batch."""
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
@@ -138,8 +148,8 @@ class Pipeline:
         clock = _Clock(self.spec)
         turns, ledger = self._make_turns(clock), self.prepared.ledger
         seeder, payer = Seeder(turns, self.prepared.work, ledger), Payer(turns, self.prepared.work, ledger)
-        lookout = Lookout(self.spec, self.prepared)
-        switcher = Switcher(ledger, threading.Lock(), clock.emit, self.tell, self.spec.patience)
+        lookout = Lookout(self.spec, self.prepared, self.tenure)
+        switcher = Switcher(ledger, turns.gate, clock.emit, self.tell, self.spec.patience)
         switcher.is_verified = Inspection(self.spec, self.prepared.work, turns, switcher.closed).is_passed
         follower = Follower(
             self.spec,
@@ -159,19 +169,20 @@ class Pipeline:
             follower.run()
         finally:
             self._ended.set()
+            self.gave_up = follower.gave_up
             lookout.close()
-            switcher.close(_SWITCH_END_S)
-            if self.session.is_alive():
+            switcher.close(0.0 if self.gave_up else _SWITCH_END_S)
+            if self.session.is_alive() and not self.gave_up:
                 seeder.close(_TURN_END_S)
                 payer.close(_TURN_END_S)
             clock.close()
-            with contextlib.suppress(SinkError):
-                ledger.beat(0.0)
-            work.forget()
+            with self.tenure.pause():
+                work.forget()
         self._settle()
 
     def _configure(self) -> None:
-        self.session.spark.conf.set("spark.sql.shuffle.partitions", str(self._limits().live))
+        with self.session.asking():
+            self.session.spark.conf.set("spark.sql.shuffle.partitions", str(self._limits().live))
 
     def _limits(self) -> TaskLimits:
         return limit_tasks(self.session.slots, self.spec.spark.max_tasks)
@@ -184,6 +195,8 @@ class Pipeline:
         """
         outage = Outage(self.spec.patience, self.tell, self.stop)
         position = self.prepared.ledger.position
+        if self.gave_up:
+            return self.tell(Stopped(position, is_settled=False))
         while True:
             try:
                 with connect(self.spec.dsn) as conn:
@@ -202,7 +215,7 @@ class Pipeline:
         return Turns(
             self.session.spark,
             self.prepared.quarantine,
-            self.spec.batch.seed_range_mb,
+            self.spec.sizes.seed_range_mb,
             self._seed_parallelism(),
             clock.emit,
             self.tell,

@@ -100,13 +100,19 @@ def worst(failures: Sequence[FlussoError]) -> FlussoError | None:
     return next(iter(final or failures), None)
 
 
-def judge_refusals(refusals: Sequence[Refusal], skips: Mapping[str, bool]) -> DocumentRefused | None:
-    """Say whether refused documents stop everything: those of an index that does not skip do."""
-    stopping = [refusal for refusal in refusals if not skips.get(refusal.index, False)]
-    if not stopping:
-        return None
+def find_stopping(refusals: Sequence[Refusal], skips: Mapping[str, bool]) -> list[Refusal]:
+    """Give the refused documents that stop everything, each once: those of an index that does not skip do."""
+    found: dict[tuple[str, str], Refusal] = {}
+    for refusal in refusals:
+        if not skips.get(refusal.index, False):
+            found.setdefault((refusal.index, refusal.id), refusal)
+    return list(found.values())
+
+
+def stopped_by(stopping: Sequence[Refusal]) -> DocumentRefused:
+    """Make the error that refused documents end in: it names the first of them, the log all."""
     shown = ", ".join(f"{refusal.index}/{refusal.id} ({refusal.reason})" for refusal in stopping[:_SHOWN])
-    more = f" and {len(stopping) - _SHOWN} more" if len(stopping) > _SHOWN else ""
+    more = f" and {len(stopping) - _SHOWN} more, each named above" if len(stopping) > _SHOWN else ""
     is_built = not stopping[0].reason.startswith(UNBUILT)
     what = f'sink "{stopping[0].sink}" refused' if is_built else "there is no way to build"
     return DocumentRefused(

@@ -25,7 +25,7 @@ from flusso.capture.identity import IdentityNeed
 from flusso.capture.prerequisites import inspect_failover, inspect_prerequisites, inspect_replica
 from flusso.catalog import Catalog
 from flusso.diagnostic import Code, Diagnostic, Severity
-from flusso.engine.blind import Blind, as_served, find_blind, weigh
+from flusso.engine.blind import Blind, Seen, as_served, find_blind, find_seen, weigh
 from flusso.engine.continuity import index_of
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import SchemaError, SourceRefused
@@ -46,6 +46,8 @@ class Examined:
     coverage: Coverage
     blind: tuple[Blind, ...] = ()
     """What may go stale, as it is told."""
+    seen: tuple[Seen, ...] = ()
+    """Relations that the WAL keeps exact."""
 
 
 def examine(conn: Connection, spec: PipelineSpec, ask: Callable[[], Collection[States]] = tuple) -> Examined:
@@ -70,7 +72,8 @@ def examine(conn: Connection, spec: PipelineSpec, ask: Callable[[], Collection[S
     findings += (one.finding() for one in blind)
     if spec.manages_identity:
         findings += (_managed(need) for need in coverage.identities if need.is_mendable)
-    return Examined(tuple(findings), catalog, checked.plans, coverage, blind)
+    seen = tuple(find_seen(checked.plans, _needs(spec, coverage)))
+    return Examined(tuple(findings), catalog, checked.plans, coverage, blind, seen)
 
 
 def refuse(findings: Sequence[Diagnostic]) -> None:
@@ -122,7 +125,12 @@ def plans_as_kept(
 
 
 def look_for_blind(conn: Connection, spec: PipelineSpec) -> tuple[Blind, ...]:
-    """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database.
+    """Find what may go stale, and nothing else; `SchemaError` when an index does not fit the database."""
+    return look_at_relations(conn, spec)[0]
+
+
+def look_at_relations(conn: Connection, spec: PipelineSpec) -> tuple[tuple[Blind, ...], tuple[Seen, ...]]:
+    """Find what may go stale, and what the WAL keeps exact; `SchemaError` as above.
 
     The sinks are asked what the generations that readers see have references for.
     """
@@ -133,9 +141,11 @@ def look_for_blind(conn: Connection, spec: PipelineSpec) -> tuple[Blind, ...]:
         compile_ = compile_referring if index.name in spec.referring else compile_index
         plans.append(compile_(index.name, index.schema, catalog))
         rows[index.name] = count_rows(index.name, index.schema, catalog, facts)
-    found = _blind(spec, plans, inspect_coverage(conn, spec.publication, watched_tables(plans)), rows)
+    coverage = inspect_coverage(conn, spec.publication, watched_tables(plans))
+    found = _blind(spec, plans, coverage, rows)
     sinks = dict.fromkeys(sink for index in spec.indexes for sink in index.sinks)
-    return _as_told(found, lambda: [_states(sink) for sink in sinks if sink.capabilities.keeps_state])
+    told = _as_told(found, lambda: [_states(sink) for sink in sinks if sink.capabilities.keeps_state])
+    return told, tuple(find_seen(plans, _needs(spec, coverage)))
 
 
 def _as_told(blind: tuple[Blind, ...], ask: Callable[[], Collection[States]]) -> tuple[Blind, ...]:
@@ -156,7 +166,6 @@ def _blind(
 ) -> tuple[Blind, ...]:
     if not spec.reports_blind:
         return ()
-    needs = [need for need in coverage.identities if not (spec.manages_identity and need.is_mendable)]
     mute = "" if not spec.keeps_references else "(none of its sinks keeps references)"
     found = [
         replace(
@@ -164,9 +173,14 @@ def _blind(
             rows=rows[one.index].get(one.field, 0.0),
             note="" if one.index in spec.referring else mute,
         )
-        for one in find_blind(plans, needs)
+        for one in find_blind(plans, _needs(spec, coverage))
     ]
     return tuple(weigh(found, spec.max_references))
+
+
+def _needs(spec: PipelineSpec, coverage: Coverage) -> list[IdentityNeed]:
+    """List the identities that lack something and are not set by `flusso run`."""
+    return [need for need in coverage.identities if not (spec.manages_identity and need.is_mendable)]
 
 
 def _managed(need: IdentityNeed) -> Diagnostic:

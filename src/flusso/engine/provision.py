@@ -37,9 +37,18 @@ from flusso.engine.ledger import Ledger
 from flusso.engine.policy import needs_new_slot
 from flusso.engine.preflight import Examined, examine, plans_as_kept, refuse
 from flusso.engine.quarantine import Quarantine
-from flusso.engine.roster import enrol, find_retained, load_states, reads_by_plan, refuse_busy, sinks_of
+from flusso.engine.roster import (
+    Roster,
+    enrol,
+    find_retained,
+    load_states,
+    reads_by_plan,
+    refuse_busy,
+    sinks_of,
+)
 from flusso.engine.session import is_single_host
 from flusso.engine.spec import IndexSpec, PipelineSpec
+from flusso.engine.tenure import Tenure
 from flusso.engine.work import WorkSpec
 from flusso.errors import ConfigError, FlussoError, PublicationYounger, SlotInvalidated
 from flusso.lsn import Lsn
@@ -74,55 +83,104 @@ class Prepared:
 
 
 def prepare(
-    spec: PipelineSpec, tell: Listener, stop: threading.Event, *, anew: FlussoError | None = None
+    spec: PipelineSpec,
+    tell: Listener,
+    stop: threading.Event,
+    *,
+    anew: FlussoError | None = None,
+    tenure: Tenure | None = None,
 ) -> Prepared | None:
     """Check the source and the sinks, provision both, and say where things stand; None when stopped.
 
     `anew` is why every index is to be filled anew, in a new generation beside the one that readers see: what
     a running pipeline met, for example. Whatever else was lost since the last run is found here, and stops
-    or begins a new generation, as the spec says.
+    or begins a new generation, as the spec says. `tenure` is told what was taken.
     """
     _check_sinks(spec)
+    tenure = tenure or Tenure(spec)
     with connect(spec.dsn) as conn:
-        known = load_states(spec.indexes)
-        retained = find_retained(spec.indexes, known)
-        examined = _examine(conn, spec, retained, tell, known.values())
-        plans = plans_as_kept((*spec.indexes, *retained), examined, known.values())
-        watched = watched_tables(plans.values())
-        published = Published(examined.coverage.marks, reads_by_plan(examined.plans, spec.indexes))
-        anew = anew or _find_discontinuity(spec, known, published, read_lineage(conn))
-        coverage = _cover(conn, spec, examined.coverage, watched, tell, stop)
-        now = _take_slot(conn, spec, published, tell, stop, anew)
-        try:
-            refuse_busy(spec, now, tell, stop)
-            needed = {plan.index: plan.references for plan in examined.plans}
-            roster = enrol(spec, retained, plans, needed, now, coverage.marks, tell, anew)
-        except BaseException:
-            if now.is_new_slot:  # a slot that nobody reads would hold back WAL for ever
-                drop_slot(conn, spec.slot)
-            raise
+        found = _survey(conn, spec, tell, anew)
+        coverage = _cover(conn, spec, found.examined.coverage, found.watched, tell, stop)
+        now = _take_slot(conn, spec, found.published, tell, stop, found.anew)
+        tenure.has_made_slot |= now.is_new_slot
+        roster = _enrol(conn, spec, found, now, coverage, tell, stop)
         if roster is None:
-            return prepare(spec, tell, stop, anew=anew)
+            return prepare(spec, tell, stop, anew=found.anew, tenure=tenure)
         ledger = roster.ledger
-        if now.is_new_slot or coverage is not examined.coverage or ledger.unseeded():
+        tenure.hold(ledger)
+        if now.is_new_slot or coverage is not found.examined.coverage or ledger.unseeded():
             await_settled(conn, on_wait=lambda blockers: tell(Waiting(_name(blockers))), stop=stop)
         if stop.is_set():
             return None
         target = read_end_of_wal(conn)
         ledger.position = now.position
-        reads = _reads(spec, retained, examined)
+        reads = _reads(spec, found.retained, found.examined)
         owe_differences(conn, ledger, reads)
-    every_index = [*spec.indexes, *(each for each in retained if each.name in plans)]
-    schemas = {index.name: complete(index.schema, examined.catalog) for index in every_index}
-    _ensure_targets(schemas, ledger)
+    _ensure_indexes(spec, found, roster)
+    skips = {**spec.skips, **{each.name: each.skips_refused for each in found.retained}}
+    quarantine = Quarantine(skips, tell)
+    quarantine.look(entry.destination for entry in ledger.entries)
+    made = replace(_work_spec(spec, found.plans, found.watched, ledger), quarantines=quarantine.holders)
+    return Prepared(made, ledger, target, found.watched, now.lineage, reads, quarantine, found.retained)
+
+
+@dataclass(frozen=True, slots=True)
+class _Surveyed:
+    """The source and the schemas as a start finds them, before it makes anything."""
+
+    retained: tuple[IndexSpec, ...]
+    examined: Examined
+    plans: Mapping[str, IndexPlan]
+    """Of the retained schemas those fit that have one."""
+    watched: tuple[WatchedTable, ...]
+    published: Published
+    anew: FlussoError | None
+
+
+def _survey(conn: Connection, spec: PipelineSpec, tell: Listener, anew: FlussoError | None) -> _Surveyed:
+    """Look at what the sinks remember, the schemas and the source; raise what ends it here."""
+    known = load_states(spec.indexes)
+    retained = find_retained(spec.indexes, known)
+    examined = _examine(conn, spec, retained, tell, known.values())
+    plans = plans_as_kept((*spec.indexes, *retained), examined, known.values())
+    published = Published(examined.coverage.marks, reads_by_plan(examined.plans, spec.indexes))
+    anew = anew or _find_discontinuity(spec, known, published, read_lineage(conn))
+    return _Surveyed(retained, examined, plans, watched_tables(plans.values()), published, anew)
+
+
+def _enrol(
+    conn: Connection,
+    spec: PipelineSpec,
+    found: _Surveyed,
+    now: Standing,
+    coverage: Coverage,
+    tell: Listener,
+    stop: threading.Event,
+) -> Roster | None:
+    """Decide who is written; a slot that was just made goes again when that fails.
+
+    Nothing is remembered of it yet, so even who tries again had better make another: it shows that the old
+    one was lost.
+    """
+    try:
+        refuse_busy(spec, now, tell, stop)
+        needed = {plan.index: plan.references for plan in found.examined.plans}
+        return enrol(spec, found.retained, found.plans, needed, now, coverage.marks, tell, found.anew)
+    except BaseException:
+        if now.is_new_slot:
+            drop_slot(conn, spec.slot)
+        raise
+
+
+def _ensure_indexes(spec: PipelineSpec, found: _Surveyed, roster: Roster) -> None:
+    """Make what is missing in the sinks, and do what was asked of them."""
+    written = [*spec.indexes, *(each for each in found.retained if each.name in found.plans)]
+    schemas = {index.name: complete(index.schema, found.examined.catalog) for index in written}
+    _ensure_targets(schemas, roster.ledger)
     roster.settle()
     for index in spec.indexes:
         every = {sink.name for sink in index.sinks}
-        ledger.skip_seed(index.name, every if spec.skips_seed else index.not_backfilled)
-    quarantine = Quarantine({**spec.skips, **{each.name: each.skips_refused for each in retained}})
-    quarantine.look(entry.destination for entry in ledger.entries)
-    made = replace(_work_spec(spec, plans, watched, ledger), quarantines=quarantine.holders)
-    return Prepared(made, ledger, target, watched, now.lineage, reads, quarantine, retained)
+        roster.ledger.skip_seed(index.name, every if spec.skips_seed else index.not_backfilled)
 
 
 def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threading.Event) -> Prepared | None:
@@ -274,6 +332,8 @@ def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
     for entry in ledger.entries:
         if entry.state.serves:  # a crash may have come before readers had moved
             work.sink(entry.destination.sink).publish(entry.destination.target)
+    for spec, state in ledger.frozen:
+        work.sink(spec).claim(state.target)
 
 
 def _work_spec(
@@ -290,6 +350,6 @@ def _work_spec(
         destinations,
         read_dsn=spec.read_dsn,
         chunk=spec.batch.chunk,
-        max_fan_out=spec.batch.max_fan_out,
+        max_fan_out=spec.sizes.max_fan_out,
     )
     return replace(made, lanes=1) if is_file else made

@@ -1,7 +1,7 @@
 """Refused documents: which of them stop everything, and where the others wait.
 
 `Quarantine` is the driver's: it judges what tasks report, and knows which sinks hold entries, so that tasks
-look for some only there. `retry` is a writer of its own, with a version of its own, for the command line: a
+look for some only there. `retry` is a writer of its own, with versions of its own, for the command line: a
 running flusso beside it does no harm.
 """
 
@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 
 from flusso.builder.isolate import Unfit, read_isolated
 from flusso.builder.plan import IndexPlan
+from flusso.builder.read import Built
 from flusso.document import UNBUILT, Refusal, Write, key_of
 from flusso.engine import work
-from flusso.engine.policy import judge_refusals
+from flusso.engine.events import Listener, Refused
+from flusso.engine.policy import find_stopping, stopped_by
 from flusso.engine.work import Destination
 from flusso.lsn import Version
 from flusso.postgres.connect import Connection
@@ -29,6 +31,7 @@ class Quarantine:
 
     skips: Mapping[str, bool]
     """By index whether a refused document is kept here instead of stopping everything."""
+    tell: Listener = lambda _: None
     _holders: set[tuple[str, str]] = field(default_factory=set)
 
     def look(self, destinations: Iterable[Destination]) -> None:
@@ -44,18 +47,35 @@ class Quarantine:
         return frozenset(self._holders)
 
     def settle(self, refusals: Sequence[Refusal], destinations: Iterable[Destination]) -> None:
-        """Keep refused documents durably; raise when the policy of one is to stop."""
-        stop = judge_refusals(refusals, self.skips)
-        if stop is not None:
-            raise stop
-        sinks = {destination.sink.name: destination.sink for destination in destinations}
+        """Keep refused documents durably; tell all of them and raise when the policy of one is to stop."""
+        stopping = find_stopping(refusals, self.skips)
+        if stopping:
+            for refusal in stopping:
+                self.tell(Refused(refusal.index, refusal.id, refusal.sink, refusal.reason))
+            raise stopped_by(stopping)
+        places: dict[tuple[str, str], list[Destination]] = {}
+        for destination in destinations if refusals else ():
+            place = (destination.sink.name, destination.target.index)
+            places.setdefault(place, []).append(destination)
         # Of two generations that refuse a document there is one entry.
-        found: dict[str, dict[tuple[str, str], Refusal]] = defaultdict(dict)
+        found: dict[tuple[str, str], dict[str, Refusal]] = defaultdict(dict)
         for refusal in refusals:
-            found[refusal.sink][refusal.index, refusal.id] = replace(refusal, at=time.time())
-        for name, refused in found.items():
-            self._holders |= {(name, index) for index, _ in refused}
-            work.sink(sinks[name]).quarantine(list(refused.values()))
+            found[refusal.sink, refusal.index][refusal.id] = replace(refusal, at=time.time())
+        for place, refused in found.items():
+            kept = _without_superseded(places[place], refused)
+            if kept:
+                self._holders.add(place)
+                work.sink(places[place][0].sink).quarantine(kept)
+
+
+def _without_superseded(destinations: Sequence[Destination], refused: Mapping[str, Refusal]) -> list[Refusal]:
+    """Leave out documents of which every generation has a newer version: the report came late."""
+    held = [work.sink(each.sink).read(each.target, list(refused)) for each in destinations]
+    return [
+        refusal
+        for id_, refusal in refused.items()
+        if not all(id_ in known and known[id_].version > refusal.version for known in held)
+    ]
 
 
 def refuse(destination: Destination, unfit: Iterable[Unfit], version: Version) -> list[Refusal]:
@@ -67,18 +87,46 @@ def refuse(destination: Destination, unfit: Iterable[Unfit], version: Version) -
 def retry(
     conn: Connection, plan: IndexPlan, destinations: Sequence[Destination], ids: Sequence[str]
 ) -> list[Refusal]:
-    """Build documents anew and write them to generations of one sink; give those that are refused again."""
-    version = emit_version(conn)
-    columns = len(plan.key)
-    built, unfit = read_isolated(conn, plan, [key_of(id_, columns) for id_ in ids])
-    writes = [Write(each.id, int(version), each.body, each.tokens) for each in built]
+    """Build documents anew and write them to generations of one sink; give those that are refused again.
+
+    A batch of a running flusso may have looked a row up before its document was written here, and in vain. So
+    what was written is built once more, and written again while it differs: by then the batch's row is gone.
+    """
+    sink, index = work.sink(destinations[0].sink), destinations[0].target.index
     refusals: dict[str, Refusal] = {}
-    for destination in destinations:
-        result = work.sink(destination.sink).write(destination.target, writes, refresh=True)
-        found = [*result.refusals, *refuse(destination, unfit, version)]
-        refusals |= {each.id: replace(each, at=time.time()) for each in found}
-    sink = work.sink(destinations[0].sink)
-    sink.quarantine(list(refusals.values()))
-    taken = [id_ for id_ in ids if id_ not in refusals]
-    sink.release(destinations[0].target.index, taken, int(version))
+    written: dict[str, Built] = {}
+    keys = [key_of(id_, len(plan.key)) for id_ in ids]
+    while keys:
+        began_s = time.monotonic()
+        version = emit_version(conn)
+        built, unfit = read_isolated(conn, plan, keys)
+        new = {each.id: each for each in built if written.get(each.id) != each}
+        refused: dict[str, Refusal] = {}
+        for destination in destinations:
+            found = [*_rewrite(destination, new.values(), version, began_s)]
+            found += refuse(destination, unfit, version)
+            refused |= {each.id: replace(each, at=time.time()) for each in found}
+        sink.quarantine(list(refused.values()))
+        sink.release(index, [id_ for id_ in new if id_ not in refused], int(version))
+        refusals = {id_: each for id_, each in refusals.items() if id_ not in new} | refused
+        written |= new
+        keys = [key_of(id_, len(plan.key)) for id_ in new]
     return list(refusals.values())
+
+
+def _rewrite(
+    destination: Destination, built: Iterable[Built], version: Version, began_s: float
+) -> Sequence[Refusal]:
+    """Write documents to one generation.
+
+    In one that is being filled removals leave marks, and who fills it takes them out before readers see it:
+    none may come after that. The removal itself is a change, and the stream writes it.
+    """
+    is_filled = destination.target.keeps_removals
+    writes = [
+        Write(each.id, int(version), each.body, each.tokens)
+        for each in built
+        if each.body is not None or not is_filled
+    ]
+    until = work.deadline(destination.sink, began_s)
+    return work.sink(destination.sink).write(destination.target, writes, refresh=True, until=until).refusals

@@ -9,14 +9,18 @@ looked up beside the batches (`engine/debts.py`). docs/internals/references.md h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from flusso.builder.plan import IndexPlan
 from flusso.builder.references import tables_named, tokens_of
 from flusso.change import Change
 from flusso.debt import BY_REFERENCES, MOST_KEYS, Owed, Reach, Scope
-from flusso.document import DocumentId, key_of
+from flusso.document import UNBUILT, DocumentId, key_of
 from flusso.engine import work
 from flusso.engine.work import Destination, WorkSpec
+
+_UNBUILT_IN_A_BATCH = 100
+"""Each that still cannot be built costs a statement or two."""
 
 
 def find_referring(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[DocumentId | Owed]:
@@ -30,6 +34,19 @@ def find_referring(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[Docume
                 # First: whatever is written after the look-up must find them remembered.
                 work.sink(destination.sink).remember_tokens(destination.target, tokens)
             yield from _find(plan, destination, tokens, spec.max_fan_out)
+            yield from islice(find_unbuilt(spec, plan, destination), _UNBUILT_IN_A_BATCH)
+
+
+def find_unbuilt(spec: WorkSpec, plan: IndexPlan, destination: Destination) -> Iterator[DocumentId]:
+    """Give the documents in quarantine that could not be built, first those that were tried longest ago.
+
+    They were written with no tokens, and whatever row goes may be the one that spoils them.
+    """
+    index = destination.target.index
+    if (destination.sink.name, index) in spec.quarantines:
+        held = sorted(work.sink(destination.sink).quarantined(index), key=lambda refusal: refusal.at)
+        ids = (refusal.id for refusal in held if refusal.reason.startswith(UNBUILT))
+        yield from (DocumentId(plan.index, key_of(id_, len(plan.key))) for id_ in ids)
 
 
 def _find(

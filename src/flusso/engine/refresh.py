@@ -18,7 +18,7 @@ from flusso.errors import FlussoError
 from flusso.sinks.base import Sink, SinkSpec
 
 _LONG_AGO_S = -1e9
-_END_S = 30.0
+_END_S = 5.0
 _BEHIND_S = 1.0
 """While the stream is behind, searchability is worth less than speed: so often at most."""
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame
 
 from flusso.engine.outage import Outage
-from flusso.errors import FlussoError, TaskLost, from_text
+from flusso.errors import EngineError, FlussoError, TaskLost, from_text
 
 T = TypeVar("T")
 _CAUSE = re.compile(r"(Caused by: )?[\w.]*(Error|Exception|Lost)\b.*")
@@ -37,6 +37,15 @@ def collect(frame: DataFrame) -> list[Any]:
     except Exception as error:
         raise as_typed(error) from error
     return [pickle.loads(row.report) for row in rows]
+
+
+def as_failure(error: Exception, what: str) -> FlussoError:
+    """Give what ends a run, whatever ended one of its threads: one that nobody foresaw gets its place."""
+    if isinstance(error, FlussoError):
+        return error
+    failure = EngineError(f"{what} failed: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 def as_typed(error: Exception) -> FlussoError:

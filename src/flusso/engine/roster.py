@@ -40,13 +40,14 @@ class Roster:
 
     ledger: Ledger
     dropped: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
-    asked: list[tuple[SinkSpec, str, Request]] = field(default_factory=list)
+    asked: list[tuple[SinkSpec, str, int | None]] = field(default_factory=list)
+    """In which sink something is asked for an index; for a rollback the generation that it leads to."""
 
     def settle(self) -> None:
         """Do what is left once every state is saved: answer requests, and drop what is of no use."""
-        for sink, index, request in self.asked:
-            if request is Request.ROLLBACK:
-                self.ledger.roll_back(index, sink.name)
+        for sink, index, back_to in self.asked:
+            if back_to is not None:
+                self.ledger.roll_back(index, sink.name, back_to)
             work.sink(sink).answer(index)
         for sink, state in self.dropped:
             work.sink(sink).drop(state.target)
@@ -197,7 +198,8 @@ class _Scribe:
     def enrol(self, index: IndexSpec, sink: SinkSpec, fresh: IndexState, states: States) -> None:
         """Decide what becomes of the generations of an index in a sink, and take it down."""
         request = states.asked.get(index.name)
-        fate = self._decide(sink, fresh, states.of(index.name), is_asked=request is Request.REINDEX)
+        is_asked = request is Request.REINDEX
+        fate = self._decide(sink, fresh, states.of(index.name), is_asked=is_asked, keeps=index.keeps)
         self._tell_lost(index, sink, fate, states)
         for state in fate.written:
             plan = "" if state.schema == fresh.schema else plan_of(state)
@@ -213,10 +215,10 @@ class _Scribe:
             self.roster.ledger.frozen.append((sink, fate.frozen))
         self.roster.dropped += [(sink, state) for state in fate.dropped]
         if request is not None:
-            self.roster.asked.append((sink, index.name, request))
+            self.roster.asked.append((sink, index.name, states.back_to.get(index.name)))
 
     def _decide(
-        self, sink: SinkSpec, fresh: IndexState, states: Iterable[IndexState], *, is_asked: bool
+        self, sink: SinkSpec, fresh: IndexState, states: Iterable[IndexState], *, is_asked: bool, keeps: int
     ) -> Fate:
         known = tuple(_with_references(_with_schema(state, fresh), fresh, self.plans) for state in states)
         gone = _find_gone(sink, known)
@@ -232,6 +234,7 @@ class _Scribe:
             | dict.fromkeys(read, _PARTLY_GONE),
             gone=gone - read,
             above=0 if known else _highest_held(sink, fresh.index),
+            keeps=keeps,
         )
 
     def _tell_lost(self, index: IndexSpec, sink: SinkSpec, fate: Fate, before: States) -> None:

@@ -1,7 +1,7 @@
 """Seed: fill indexes from their root tables, beside the live stream.
 
 A turn (`engine/turns.py`) is a Spark job of one task: it works off some ranges of a root table for up to
-three seconds and hands back those it did not begin. Versions decide between a range and the stream, so no
+five seconds and hands back those it did not begin. Versions decide between a range and the stream, so no
 order between them matters. After each turn its ranges are remembered in the sink: a restart goes on there.
 """
 
@@ -23,7 +23,7 @@ from flusso.engine.filling import Filling
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals
-from flusso.engine.retry import retrying
+from flusso.engine.retry import as_failure, retrying
 from flusso.engine.tasks import TurnReport
 from flusso.engine.turns import Turns
 from flusso.engine.work import Destination, WorkSpec
@@ -31,7 +31,10 @@ from flusso.errors import FlussoError
 
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
-_FIRST_TURN_S, _TURN_S = 1.0, 3.0
+_FIRST_TURN_S, _TURN_S = 1.0, 5.0
+# A search server refreshes on one core: often enough that little is left for the last refresh, when nothing
+# else is done, and less and less often, because each leaves segments that are merged later.
+_REFRESH_S, _REFRESH_MOST_S, _REFRESH_GROWS = 2.0, 30.0, 1.25
 _LOOK_S = 0.1
 
 
@@ -86,6 +89,8 @@ class Seeder:
         with self._lock:
             self._jobs += jobs
             self._known |= {entry.destination for entry in new}
+        for job in jobs:
+            threading.Thread(target=self._keep_fresh, args=(job,), daemon=True).start()
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         for number in range(len(self._threads), self.turns.parallelism + self.ahead):
             self._threads.append(self.turns.start(self._work, f"flusso-seed-{number}"))
@@ -131,9 +136,9 @@ class Seeder:
                     self._take_turn(*taken, outage)
                 else:
                     self._is_closed.wait(_LOOK_S)  # another turn may hand some of its ranges back
-        except FlussoError as error:
+        except Exception as error:
             if not self._is_closed.is_set():
-                self.failure = error
+                self.failure = as_failure(error, "a seed")
 
     def _is_open(self) -> bool:
         with self._lock:
@@ -150,7 +155,7 @@ class Seeder:
 
     def _take_turn(self, job: _Job, turn: list[BlockRange], outage: Outage) -> None:
         if turn:
-            report, totals = retrying(partial(self._attempt, job, turn), outage)
+            report, totals = retrying(partial(self._attempt, job, turn, self._turn_s(job)), outage)
             moved = turn[report.done].oid if report.is_rewritten else None
             extents = retrying(partial(self._extents, job.filling), outage) if report.is_rewritten else []
             self._note(job, turn, report.done, totals, moved, extents)
@@ -159,14 +164,20 @@ class Seeder:
         retrying(partial(self._remember, job), outage)
         outage.end()
 
-    def _attempt(self, job: _Job, turn: Sequence[BlockRange]) -> tuple[TurnReport, Totals]:
-        turn_s = min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, job.filling.turns))
+    def _turn_s(self, job: _Job) -> float:
+        """Say how long a turn may take that was just taken."""
+        with self._lock:
+            before = job.filling.turns + job.filling.under_way - 1
+        return float(min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, before)))
+
+    def _attempt(self, job: _Job, turn: Sequence[BlockRange], turn_s: float) -> tuple[TurnReport, Totals]:
+        planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], turn_s), 1)
         with self._at_a_time, self.turns.slots(1):
             if self._is_closed.is_set():  # while it waited for its slot
                 return TurnReport(0, ()), Totals()
             began_s = time.monotonic()
             report: TurnReport
-            [report] = self.turns.run(tasks.write_ranges(job.spec, [turn], turn_s), 1)
+            [report] = planned()
             worked_s = time.monotonic() - began_s
         totals = self.turns.settle(report.reports, job.spec)
         self.turns.room.feel(worked_s, totals.backed_off_s)
@@ -186,10 +197,7 @@ class Seeder:
                 job.filling.restart(moved, extents)
             job.filling.end(turn, done, totals, time.monotonic() - job.began_s)
             job.highest_version = max(job.highest_version, totals.highest_version)
-            is_refresh_due = job.filling.take_refresh()
             self.turns.tell(SeedAdvanced(job.index, job.sinks, job.filling.seeding))
-        if is_refresh_due:
-            threading.Thread(target=self._refresh, args=(job,), daemon=True).start()
 
     def _remember(self, job: _Job) -> None:
         """Keep in the sinks what is written; when that is all of it, let readers see it."""
@@ -197,9 +205,9 @@ class Seeder:
             if job.is_ended:
                 return
             with self._lock:
-                seeding, is_whole = job.filling.seeding, job.filling.is_whole
+                seeding, is_over = job.filling.seeding, job.filling.is_over
             self.ledger.advance_seed(job.entries, seeding, job.highest_version)
-            if not is_whole:
+            if not is_over:
                 return
             job.highest_version = max(job.highest_version, self._settle(job))
             self.ledger.advance_seed(job.entries, seeding, job.highest_version)
@@ -213,14 +221,16 @@ class Seeder:
             entry.is_settling = True
         return max((settle_due(self.turns, job.spec, entry) for entry in job.entries), default=0)
 
-    def _refresh(self, job: _Job) -> None:
-        """Refresh what is written so far. It only saves time: the one at the end tells what goes wrong."""
-        for entry in job.entries:
-            destination = entry.destination
-            if destination.sink.capabilities.is_driver_side:
-                continue
-            with contextlib.suppress(FlussoError), contextlib.closing(destination.sink.open()) as sink:
-                sink.refresh(destination.target)
+    def _keep_fresh(self, job: _Job) -> None:
+        """Refresh what is written from time to time. It only saves time: the last one tells what is wrong."""
+        pause_s = _REFRESH_S
+        while not self._is_closed.wait(pause_s) and not job.is_ended and self.failure is None:
+            for entry in job.entries if job.filling.under_way else ():
+                sink, target = entry.destination.sink, entry.destination.target
+                if not sink.capabilities.is_driver_side:
+                    with contextlib.suppress(FlussoError), contextlib.closing(sink.open()) as opened:
+                        opened.refresh(target)
+            pause_s = min(_REFRESH_MOST_S, pause_s * _REFRESH_GROWS)
 
 
 def _may_go_on(filling: Filling) -> bool:

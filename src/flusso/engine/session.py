@@ -17,14 +17,16 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -32,16 +34,29 @@ import flusso
 from flusso.engine.java import QUICK_COMPILER, class_archive, find_java, make_java_home
 from flusso.engine.scratch import make_scratch, remove_scratch
 from flusso.engine.source import ChangeSource
-from flusso.errors import ConfigError, EngineError
+from flusso.errors import ConfigError, EngineError, FlussoError
 
 LIVE_POOL = "live"
 SEED_POOL = "seed"
+
+SPARK_ERRORS = (Py4JError, PySparkException, ConnectionError, EOFError)
+"""What a call to Spark may raise, the last two when the JVM is gone."""
+
+_LOG = "spark.log"
+_LOCAL = re.compile(r"local(\[(\*|[1-9]\d*)(,\s*\d+)?\]|-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\])?")
+_OF_A_SETTING = re.compile(
+    r"IllegalArgument|NumberFormat|[Mm]aster URL|Master must|heap size|(?<!apache\.)\bspark\.[a-z]"
+)
+_CAUSE = re.compile(r"(Caused by: )?[\w.$]*(Error|Exception)\b.*")
+_NOISE = re.compile(r"\s+at |WARNING: |Setting default log level|To adjust logging level")
 
 _SETTINGS = {
     "spark.app.name": "flusso",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
+    # What a sink beside the driver prints comes back to it; how much of that there is, batches see to.
+    "spark.driver.maxResultSize": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.pollingDelay": "2ms",
@@ -91,11 +106,28 @@ class Session:
     @property
     def slots(self) -> int:
         """Tasks that run at a time."""
-        return max(1, self.spark.sparkContext.defaultParallelism)
+        with self.asking():
+            return max(1, self.spark.sparkContext.defaultParallelism)
 
     def is_alive(self) -> bool:
         """Whether the JVM still runs, as far as we can know."""
         return self.jvm is None or self.jvm.poll() is None
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Give what Spark raises outside of a query as an error of ours."""
+        try:
+            yield
+        except SPARK_ERRORS as error:
+            raise self.why(error) from error
+
+    def why(self, error: Exception) -> EngineError:
+        """Say what is behind an error of Spark's: mostly its JVM is gone."""
+        tail = _tail(self.scratch / _LOG)
+        if self.is_alive():
+            return EngineError(f"Spark does not do what is asked of it: {_reason(error)}", hint=tail)
+        end = f"; its log ends with: {tail}" if tail else ""
+        return EngineError("the Spark JVM died", hint=f"start flusso again: nothing is lost{end}")
 
     def close(self) -> None:
         """Stop Spark, end the JVM if it is ours, delete the scratch."""
@@ -104,7 +136,7 @@ class Session:
         elif self.is_alive():
             stopping = threading.Thread(target=self._stop_quietly, daemon=True)
             stopping.start()
-            stopping.join(timeout=10)
+            stopping.join(timeout=5)
             self._end_jvm()
         remove_scratch(self.scratch)
 
@@ -117,18 +149,13 @@ class Session:
     def _end_jvm(self) -> None:
         """Closing its input tells the gateway to exit; it is killed when it does not listen."""
         assert self.jvm is not None
-        gateway = SparkContext._gateway
-        if gateway is not None:
-            gateway.shutdown()
-            SparkContext._gateway = None
-            SparkContext._jvm = None
+        _forget_gateway()
         if self.jvm.stdin is not None:
             self.jvm.stdin.close()
         try:
             self.jvm.wait(timeout=self.exit_s)
         except subprocess.TimeoutExpired:
-            self.jvm.kill()
-            self.jvm.wait(timeout=5)
+            _kill(self.jvm)
 
 
 def open_session(spec: SparkSpec) -> Session:
@@ -145,6 +172,10 @@ def open_session(spec: SparkSpec) -> Session:
         raise
     try:
         _prepare(session)
+    except SPARK_ERRORS as error:
+        failure = _unstarted(_reason(error), scratch / _LOG)
+        session.close()
+        raise failure from error
     except BaseException:
         session.close()
         raise
@@ -162,6 +193,7 @@ def _prepare(session: Session) -> None:
 
 def _launch(spec: SparkSpec, scratch: Path) -> Session:
     """Start a JVM of our own."""
+    _check_master(spec.master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     if is_local(spec.master):
@@ -170,15 +202,43 @@ def _launch(spec: SparkSpec, scratch: Path) -> Session:
     os.environ["JAVA_HOME"] = str(make_java_home(scratch, java))
     conf = _configure(spec, scratch, class_archive(java))
     # Spark's own output must mix neither with what the stdout sink prints nor with a progress bar.
-    log = scratch / "spark.log"
+    log = scratch / _LOG
     with log.open("wb") as output:
         options: dict[str, Any] = {"stdout": output, "stderr": output, "start_new_session": True}
         try:
             gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
         except Exception as error:
-            raise EngineError("the Spark JVM did not start", hint=_tail(log)) from error
-    context = SparkContext(conf=conf, gateway=gateway)
-    return Session(SparkSession(context), scratch, gateway.proc)
+            raise _unstarted("its JVM ended", log) from error
+    try:
+        return Session(SparkSession(SparkContext(conf=conf, gateway=gateway)), scratch, gateway.proc)
+    except SPARK_ERRORS as error:
+        failure = _unstarted(_reason(error), log)  # while the JVM can be asked for it
+        _forget_gateway()
+        SparkContext._active_spark_context = None
+        _kill(gateway.proc)
+        raise failure from error
+
+
+def _unstarted(reason: str, log: Path) -> FlussoError:
+    """Say why Spark did not start: most often a setting is wrong, and what Spark says names it."""
+    tail = _tail(log)
+    end = f"; its log ends with: {tail}" if tail else ""
+    if _OF_A_SETTING.search(f"{reason} {tail}"):
+        return ConfigError(f"Spark refuses its settings: {reason}", hint=f"see [spark] in flusso.toml{end}")
+    return EngineError(f"Spark did not start: {reason}", hint=f"is its master there, with room?{end}")
+
+
+def _forget_gateway() -> None:
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+
+
+def _kill(jvm: subprocess.Popen[bytes]) -> None:
+    jvm.kill()
+    jvm.wait(timeout=5)
 
 
 @contextmanager
@@ -193,7 +253,20 @@ def _own_interrupt_handler() -> Iterator[None]:
 
 
 def _tail(log: Path) -> str:
-    return " / ".join(log.read_text(errors="replace").splitlines()[-5:])
+    """Give the end of Spark's log in one line; empty where there is none."""
+    if not log.exists():  # under spark-submit it is not ours
+        return ""
+    lines = log.read_text(errors="replace").splitlines()
+    return " / ".join([line for line in lines if not _NOISE.match(line)][-5:])
+
+
+def _reason(error: Exception) -> str:
+    """Name the cause of an error of Spark's in one line."""
+    text = type(error).__name__
+    with suppress(*SPARK_ERRORS):  # a Java error is asked for its text, and the JVM may be gone
+        text = str(error) or text
+    causes = [line.strip(" :") for line in text.splitlines() if _CAUSE.match(line.strip(" :"))]
+    return (causes[-1] if causes else text.partition("\n")[0]).removeprefix("Caused by: ")
 
 
 def _configure(spec: SparkSpec, scratch: Path, archive: Path) -> SparkConf:
@@ -221,6 +294,15 @@ def _java_options(log: Path, archive: Path) -> Iterator[str]:
     yield QUICK_COMPILER
     if archive.exists():
         yield shlex.quote(f"-XX:SharedArchiveFile={archive}")
+
+
+def _check_master(master: str) -> None:
+    """Refuse a local master that Spark could not read, before a JVM is started for it."""
+    if master.startswith("local") and not _LOCAL.fullmatch(master):
+        raise ConfigError(
+            f'"{master}" is no Spark master',
+            hint="write local[*], local[4], local-cluster[2,1,1024], spark://host:7077 or yarn",
+        )
 
 
 def is_local(master: str) -> bool:

@@ -116,13 +116,14 @@ class ChangeReader(DataSourceStreamReader):
             pieces = stream.pieces(begin.position, end)
             count = sum(piece.count for piece in pieces)
             unchanged = begin.unchanged + sum(piece.unchanged for piece in pieces)
+            held = stream.held
             if count:
                 self._last_issued_s = time.monotonic()
                 behind = stream.available(end, max_changes=1, max_bytes=1) != end
-                return Offset(end, begin.changes + count, begin.tick, behind, unchanged).to_json()
-            if self._is_tick_due(begin, end):
+                return Offset(end, begin.changes + count, begin.tick, behind, unchanged, held).to_json()
+            if self._is_tick_due(begin, end) or held != begin.held:
                 self._last_issued_s = time.monotonic()
-                return Offset(end, begin.changes, begin.tick + 1, unchanged=unchanged).to_json()
+                return Offset(end, begin.changes, begin.tick + 1, unchanged=unchanged, held=held).to_json()
             return start
 
     def _patience_s(self, begin: Offset) -> float:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flusso.engine.policy import Patience
 from flusso.engine.session import SparkSpec
 from flusso.postgres.connect import Dsn
 from flusso.schema.model import IndexSchema
 from flusso.sinks.base import SinkSpec
+
+_HANDED_BACK = 5_000
+"""Documents of a batch for a sink that lives in the driver: 100 MB, where each has 20 kB."""
+_HANDED_BACK_MB = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,15 @@ class BatchSpec:
     seed_range_mb: float = 2.0
     seed_parallelism: int | None = None
 
+    def handed_back(self) -> BatchSpec:
+        """Give sizes for documents that come back to the driver, whole: there they take memory."""
+        return replace(
+            self,
+            max_changes=min(self.max_changes, _HANDED_BACK),
+            max_fan_out=min(self.max_fan_out, _HANDED_BACK),
+            seed_range_mb=min(self.seed_range_mb, _HANDED_BACK_MB),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
@@ -80,6 +93,12 @@ class PipelineSpec:
     """Above so many in a document the identity is advised instead."""
     manages_identity: bool = False
     """Whether replica identities are set where the role may."""
+
+    @property
+    def sizes(self) -> BatchSpec:
+        """The sizes, as the sinks allow them."""
+        is_driver_side = any(sink.capabilities.is_driver_side for each in self.indexes for sink in each.sinks)
+        return self.batch.handed_back() if is_driver_side else self.batch
 
     @property
     def referring(self) -> frozenset[str]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from flusso.engine import work
 from flusso.engine.events import Listener, ReadersMoved
 from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.outage import Outage
 from flusso.engine.policy import Patience
+from flusso.engine.retry import as_failure
 from flusso.errors import FlussoError
 from flusso.lsn import Version
 
@@ -58,19 +59,22 @@ class Switcher:
 
     def _run(self) -> None:
         outage = Outage(self.patience, self.tell, self.closed)
-        while not self.closed.wait(_LOOK_S):
-            try:
-                self.look()
-                outage.end()
-            except FlussoError as error:
-                try:
-                    outage.wait(error)
-                except FlussoError as final:
-                    self.failure = final
-                    return
+        try:
+            while not self.closed.wait(_LOOK_S):
+                self._try_look(outage)
+        except Exception as error:
+            self.failure = as_failure(error, "the switch to a new generation")
+
+    def _try_look(self, outage: Outage) -> None:
+        try:
+            self.look()
+            outage.end()
+        except FlussoError as error:
+            outage.wait(error)
 
     def look(self) -> None:
-        """Let readers see whatever is ready."""
+        """Let readers see whatever is ready, and drop what they have left."""
+        self.ledger.drop_retired()
         for entry in self.ledger.waiting():
             if self._is_ready(entry) and self.is_verified(entry):
                 self._switch(entry)
@@ -83,21 +87,24 @@ class Switcher:
         if not entry.state.ready_at:
             with self.gate:  # a batch in hand may yet show readers more than was planned since
                 self.ledger.await_position(entry, self.emit().lsn)
-        return self.ledger.position >= entry.state.ready_at
+        return self._has_passed(entry)
+
+    def _has_passed(self, entry: Entry) -> bool:
+        """Whether the stream has come past where nothing is lacking any more."""
+        return bool(entry.state.ready_at) and self.ledger.position >= entry.state.ready_at
 
     def _switch(self, entry: Entry) -> None:
         self._clear(entry)
         with self.gate:
-            if entry.state.debts:  # owed since: it is not exact
-                return
-            work.sink(entry.destination.sink).purge(entry.destination.target)
-            gone = self.ledger.publish(entry)
+            has_readers = self.ledger.has_readers(entry)
+            if entry.state.debts or (has_readers and not self._has_passed(entry)):
+                return  # something was owed since, or paid to what readers see: it is not ready any more
+            self.ledger.publish(entry)
         self.tell(ReadersMoved(entry.state.index, entry.destination.sink.name, entry.state.generation))
-        self.ledger.drop(gone)
+        self.ledger.drop_retired()
 
     def _clear(self, entry: Entry) -> None:
         """Leave no more marks of removals, and take out the many that there may be, beside the stream."""
         with self.gate:
-            target = replace(entry.destination.target, keeps_removals=False)
-            entry.destination = replace(entry.destination, target=target)
-        work.sink(entry.destination.sink).purge(target)
+            entry.end_marks()
+        work.sink(entry.destination.sink).purge(entry.destination.target)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from flusso.builder.isolate import read_isolated
 from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange, read_keys, read_range, read_reached
+from flusso.builder.read import name_hashed
 from flusso.builder.resolve import find_hidden, find_owed, resolve
 from flusso.capture import wire
 from flusso.change import Change
@@ -113,7 +114,8 @@ def write_held(
     def run(batches: Batches) -> Batches:
         with _released(spec):
             for number in _numbers_of(batches):
-                yield from _reports(_guarded(spec, iter(shares[number]), only_gone=only_gone))
+                share = iter(shares[number])
+                yield from _reports(_guarded(spec, share, only_gone=only_gone, is_share=True))
 
     return run
 
@@ -174,15 +176,17 @@ def _process(spec: WorkSpec, batches: Batches) -> Iterator[WriteReport]:
     yield from _guarded(spec, iter(ids))
 
 
-def _guarded(spec: WorkSpec, ids: Iterator[DocumentId], *, only_gone: bool = False) -> Iterator[WriteReport]:
+def _guarded(
+    spec: WorkSpec, ids: Iterator[DocumentId], *, only_gone: bool = False, is_share: bool = False
+) -> Iterator[WriteReport]:
     try:
-        yield from _write(spec, ids, only_gone)
+        yield from _write(spec, ids, only_gone, is_share)
     except FlussoError as error:
         work.forget()
         yield WriteReport("", failure=error)
 
 
-def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[WriteReport]:
+def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool, is_share: bool) -> list[WriteReport]:
     first = next(ids, None)
     if first is None:
         return []
@@ -198,8 +202,9 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[W
                 writer.put(index, built)
                 writer.refuse(index, unfit)
 
-        waiting: dict[str, list[Key]] = {first.index: [first.key]}
-        for document in ids:
+        waiting: dict[str, list[Key]] = {}
+        documents = chain([first], ids)
+        for document in _name_hashed(conn, spec, documents) if is_share else documents:
             keys = waiting.setdefault(document.index, [])
             keys.append(document.key)
             if len(keys) >= spec.chunk:
@@ -209,6 +214,15 @@ def _write(spec: WorkSpec, ids: Iterator[DocumentId], only_gone: bool) -> list[W
             if keys:
                 put(index, keys)
         return writer.finish()
+
+
+def _name_hashed(conn: Connection, spec: WorkSpec, share: Iterator[DocumentId]) -> Iterator[DocumentId]:
+    """Look for the rows of hashed ids once for a whole share."""
+    keys: dict[str, list[Key]] = {}
+    for document in share:
+        keys.setdefault(document.index, []).append(document.key)
+    for index, own in keys.items():
+        yield from (DocumentId(index, key) for key in name_hashed(conn, spec.plans[index], own))
 
 
 def _write_ranges(

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pyspark import InheritableThread
@@ -22,7 +23,7 @@ from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.policy import Patience
 from flusso.engine.quarantine import Quarantine
-from flusso.engine.retry import collect
+from flusso.engine.retry import as_typed, collect
 from flusso.engine.room import Room
 from flusso.engine.session import SEED_POOL
 from flusso.engine.tasks import Batches
@@ -44,6 +45,8 @@ class Turns:
     room: Room
     """The slots that all of them together may have."""
     patience: Patience = field(default_factory=Patience)
+    gate: threading.Lock = field(default_factory=threading.Lock)
+    """Held by a batch while it is in hand; whoever holds it is between two batches."""
 
     def outage(self, stop: threading.Event) -> Outage:
         """Give one for something that goes on trying until it is stopped."""
@@ -75,7 +78,16 @@ class Turns:
 
     def run(self, task: Callable[[Batches], Batches], count: int) -> list[Any]:
         """Run a task so many times side by side, each with its number; give what they report."""
-        return collect(self.spark.range(count, numPartitions=count).mapInArrow(task, REPORT_TYPE))
+        return self.plan(task, count)()
+
+    def plan(self, task: Callable[[Batches], Batches], count: int) -> Callable[[], list[Any]]:
+        """Make such a job ready, and give what runs it: Spark thinks it out before there is a slot for it."""
+        try:
+            frame = self.spark.range(count, numPartitions=count).mapInArrow(task, REPORT_TYPE)
+            frame._jdf.queryExecution().executedPlan()
+        except Exception as error:
+            raise as_typed(error) from error
+        return partial(collect, frame)
 
     def settle(self, reports: Sequence[WriteReport], spec: WorkSpec) -> Totals:
         """Act on reports; on return all they speak of is durable, quarantined by policy, or superseded."""

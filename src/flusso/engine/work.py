@@ -22,6 +22,7 @@ from flusso.sinks.base import IndexTarget, Sink, SinkSpec
 
 _REPLAY_S = 2.0
 """How long a task waits for a replica before it says so."""
+_SAFE_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,13 @@ def sink(spec: SinkSpec) -> Sink:
     if found is None:
         found = _sinks[place] = spec.open()
     return found
+
+
+def deadline(spec: SinkSpec, began_s: float) -> float | None:
+    """Say until when something of a version from then may be written: long before the sink forgets a removal
+    that it might undo."""
+    forgets_s = spec.capabilities.forgets_removals_s
+    return None if forgets_s is None else began_s + forgets_s * _SAFE_SHARE
 
 
 def forget() -> None:

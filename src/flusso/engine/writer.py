@@ -23,9 +23,8 @@ from flusso.engine.quarantine import refuse
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import FlussoError
 from flusso.lsn import Version
-from flusso.sinks.base import Sink, SinkSpec
+from flusso.sinks.base import Sink
 
-_SAFE_SHARE = 0.25
 _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="flusso-write")
 
 
@@ -164,7 +163,7 @@ def _results(writings: Iterable[Callable[[], WriteResult]]) -> list[WriteResult]
 def _write(spec: WorkSpec, destination: Destination, writes: Sequence[Write], born_s: float) -> WriteResult:
     """Write one chunk to one destination."""
     sink, is_fresh = work.sink(destination.sink), destination in spec.refreshes
-    until = _deadline(destination.sink, born_s)
+    until = work.deadline(destination.sink, born_s)
     result = sink.write(destination.target, writes, refresh=is_fresh, until=until)
     if (destination.sink.name, destination.target.index) in spec.quarantines:
         _release(sink, destination.target.index, writes, result)
@@ -177,9 +176,3 @@ def _release(sink: Sink, index: str, writes: Sequence[Write], result: WriteResul
     taken = [write for write in writes if write.id not in refused]
     if taken:
         sink.release(index, [write.id for write in taken], taken[0].version)
-
-
-def _deadline(sink: SinkSpec, born_s: float) -> float | None:
-    """Say until when a write may be sent: long before the sink forgets a removal that it might undo."""
-    forgets_s = sink.capabilities.forgets_removals_s
-    return None if forgets_s is None else born_s + forgets_s * _SAFE_SHARE

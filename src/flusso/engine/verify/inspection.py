@@ -12,10 +12,12 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow.compute as pc
+
 from flusso.builder.plan import without_partitions
-from flusso.engine import work
 from flusso.engine.ledger import Entry
 from flusso.engine.spec import IndexSpec, PipelineSpec
+from flusso.engine.tasks import Batches
 from flusso.engine.turns import Turns
 from flusso.engine.verify.facts import Tally
 from flusso.engine.verify.looks import VerifyTask
@@ -36,8 +38,9 @@ class Inspection:
     stop: threading.Event
 
     def is_passed(self, entry: Entry) -> bool:
-        """Compare a generation with its tables where that is wanted; False when stopped before the end.
+        """Compare a generation with its tables where that is wanted.
 
+        False: it was stopped before the end, or the stream has yet to write what does not agree. Ask again.
         Raises `IndexUnready` when documents differ that a repair does not mend and no policy lets pass.
         """
         index = self._find(entry)
@@ -48,8 +51,9 @@ class Inspection:
             verifier.verify()
         except Interrupted:
             return False
-        self._refuse_different(entry, verifier.tallies[entry.destination.sink.name])
-        return True
+        tally = verifier.tallies[entry.destination.sink.name]
+        self._refuse_different(entry, tally)
+        return not tally.unproven
 
     def _find(self, entry: Entry) -> IndexSpec | None:
         """Find what is declared; of a schema that is declared no more, readers have seen it before."""
@@ -63,7 +67,7 @@ class Inspection:
         )
         return IndexVerifier(
             self._run,
-            VerifyTask(looked_at, index.name, self.spec.slot, index.not_backfilled),
+            VerifyTask(looked_at, index.name, index.not_backfilled),
             self.turns.parallelism,
             self.turns.range_mb,
             True,
@@ -74,22 +78,31 @@ class Inspection:
         )
 
     def _run(self, task: Task, count: int) -> list[Any]:
+        """Run so many as there are slots for at a time: what is left is the stream's."""
         self.turns.join()
-        with self.turns.slots(count):
-            return self.turns.run(task, count)
+        found: list[Any] = []
+        while len(found) < count:
+            with self.turns.slots(count - len(found)) as slots:
+                found += self.turns.run(_later(task, len(found)), slots)
+        return found
 
     def _refuse_different(self, entry: Entry, tally: Tally) -> None:
         """What the policy has put into quarantine is no reason to wait."""
         sink, state = entry.destination.sink, entry.state
-        if not tally.counts:
-            return
-        waiting = {refusal.id for refusal in work.sink(sink).quarantined(state.index)}
-        left = tally.counts.total() - sum(one.id in waiting for one in tally.differences)
+        left = tally.counts.total() - tally.quarantined
         if left:
-            shown = ", ".join(one.id for one in tally.differences if one.id not in waiting)
             what = f'generation {state.generation} of index "{state.index}" in sink "{sink.name}"'
+            shown = textwrap.shorten(", ".join(tally.others), _SHOWN)
             raise IndexUnready(
-                f"{what} differs from its tables in {left} documents ({textwrap.shorten(shown, _SHOWN)}): "
-                "readers do not move to it",
+                f"{what} differs from its tables in {left} documents ({shown}): readers do not move to it",
                 hint=f"run flusso reindex {state.index}, or set verify_before_switch = false",
             )
+
+
+def _later(task: Task, first: int) -> Task:
+    """Let a task count from a number on."""
+
+    def run(batches: Batches) -> Batches:
+        return task(batch.set_column(0, "id", pc.add(batch.column(0), first)) for batch in batches)
+
+    return run

@@ -1,39 +1,38 @@
-"""What runs on executors while an index is verified: build, read what the sink holds, compare.
+"""The first look, on executors: build, read what the sink holds, compare.
 
-The first look only gathers suspects: it waits for nobody, so what it takes for a difference may be a change
-on its way. `look_again` settles those (see `judge`). Failures come back as values, inside reports.
+It only gathers suspects: it waits for nobody, so what it takes for a difference may be a change on its way.
+`settle` looks at those again. Failures come back as values, inside reports.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, TypeVar
 
 from flusso.builder.isolate import Unfit, read_isolated
 from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange, read_keys, read_range
-from flusso.builder.read import Built, find_documents
-from flusso.capture.slot import read_slot
-from flusso.document import Key, key_of
+from flusso.builder.read import Built, find_documents, name_hashed
+from flusso.document import Key, id_text, key_of
 from flusso.engine import work
+from flusso.engine.fingerprint import Reads
 from flusso.engine.tasks import Batches, by_number
-from flusso.engine.verify.judge import Difference, Mark, Sight, judge, mark_of, seems_right
-from flusso.engine.verify.pace import Follow, Pace
+from flusso.engine.verify.judge import Sight, seems_right
+from flusso.engine.verify.pace import Stood
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import FlussoError, IndexUnready, RowUnfit
 from flusso.postgres.connect import Connection
-from flusso.postgres.version import emit_version
 from flusso.sinks.base import IndexState
 
-_MOST_SUSPECTS = 20_000
-"""Of one turn: an index that is all wrong is told in pieces."""
-_PORTION_BYTES = 32_000_000
-"""Of built documents that are kept while whoever follows is waited for."""
-ABSENT_S = 5.0
-"""How long nobody may read the slot: between two queries a reader is gone for a moment."""
-_ROUNDS = 6
-"""How often a document that is written anew at every look is looked at."""
+_SUSPECTS_IN_A_TURN = 20_000
+"""An index that is all wrong is told in pieces; the range in hand is gone through."""
+_GATHERED_BYTES = 32_000_000
+"""Of built documents that are kept until the transaction that reads a range has ended."""
+
+T = TypeVar("T")
+_Part: TypeAlias = tuple[list[Built], list[Unfit]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,12 @@ class VerifyTask:
     work: WorkSpec
     """Its destinations are those that can be read."""
     index: str
-    slot: str
     partial: frozenset[str] = frozenset()
     """Sinks that take only what changes: rows that they never saw are not missing."""
-    pace: Pace = Pace.FOLLOWED
-    """What is known of whoever follows: for nobody, and for one that is stuck, no task waits again."""
+    reads: Reads | None = None
+    """What the index reads, to tell whether whoever follows knows the tables as they are."""
+    stood: Mapping[str, Stood] = field(default_factory=dict)
+    """By sink how whoever follows was waited for in vain last."""
 
     @property
     def destinations(self) -> tuple[Destination, ...]:
@@ -78,18 +78,6 @@ class LookReport:
     failure: FlussoError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SettleReport:
-    """What became of suspects."""
-
-    sink: str
-    differences: tuple[Difference, ...] = ()
-    changing: tuple[str, ...] = ()
-    """Written anew at every look, so never proven either way."""
-    pace: Pace = Pace.FOLLOWED
-    failure: FlussoError | None = None
-
-
 def look_at_ranges(
     task: VerifyTask, turns: Sequence[Sequence[BlockRange]], turn_s: float
 ) -> Callable[[Batches], Batches]:
@@ -105,19 +93,6 @@ def look_at_rows(task: VerifyTask, shares: Sequence[Sequence[str]]) -> Callable[
 def look_at_held(task: VerifyTask, shares: Sequence[Share]) -> Callable[[Batches], Batches]:
     """Find ids without a document among those that a sink holds."""
     return by_number(task.work, lambda number: _look(lambda: _look_at_held(task, shares[number])))
-
-
-def look_again(task: VerifyTask, shares: Sequence[Share]) -> Callable[[Batches], Batches]:
-    """Settle suspects, after whoever follows has passed the position at which they were built."""
-
-    def run(number: int) -> SettleReport:
-        try:
-            return settle(task, shares[number])
-        except FlussoError as error:
-            work.forget()
-            return SettleReport(shares[number].sink, failure=error)
-
-    return by_number(task.work, run)
 
 
 def _look(attempt: Callable[[], LookReport]) -> LookReport:
@@ -136,11 +111,11 @@ def _look_at_ranges(task: VerifyTask, turn: Sequence[BlockRange], turn_s: float)
     conn, _ = work.reader(task.work)
     plan = task.work.plans[task.index]
     for block_range in turn:
-        for built, unfit in _read_range(conn, plan, block_range, task.work.chunk):
-            documents += len(built) + len(unfit)
+        for built, unfit in _gathered(_read_range(conn, plan, block_range, task.work.chunk)):
+            documents += sum(one.body is not None for one in built) + len(unfit)
             suspects.add(task, built, unfit)
         done += 1
-        if time.monotonic() - began_s >= turn_s or suspects.count >= _MOST_SUSPECTS:
+        if time.monotonic() - began_s >= turn_s or suspects.count >= _SUSPECTS_IN_A_TURN:
             break
     return LookReport(done, documents, suspects.shares())
 
@@ -149,8 +124,8 @@ def _look_at_rows(task: VerifyTask, ids: Sequence[str]) -> LookReport:
     conn, _ = work.reader(task.work)
     plan = task.work.plans[task.index]
     suspects = _Suspects()
-    for chunk in _chunks(ids, task.work.chunk):
-        suspects.add(task, *read_isolated(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk]))
+    for chunk in chunks(keys_of(conn, plan, ids), task.work.chunk):
+        suspects.add(task, *read_isolated(conn, plan, chunk))
     return LookReport(1, len(ids), suspects.shares())
 
 
@@ -158,23 +133,40 @@ def _look_at_held(task: VerifyTask, share: Share) -> LookReport:
     conn, _ = work.reader(task.work)
     plan = task.work.plans[task.index]
     found: set[str] = set()
-    for chunk in _chunks(share.ids, task.work.chunk):
-        found |= _find(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk])
+    for chunk in chunks(keys_of(conn, plan, share.ids), task.work.chunk):
+        found |= _find(conn, plan, chunk)
     lost = tuple(id_ for id_ in share.ids if id_ not in found)
     return LookReport(1, len(share.ids), (Share(share.sink, lost),) if lost else ())
 
 
-def _read_range(
-    conn: Connection, plan: IndexPlan, block_range: BlockRange, chunk: int
-) -> Iterator[tuple[list[Built], list[Unfit]]]:
-    """Build the documents of a range; where one cannot be built, all of them once more, by their keys."""
+def _read_range(conn: Connection, plan: IndexPlan, block_range: BlockRange, chunk: int) -> Iterator[_Part]:
+    """Build the documents of a range; where one cannot be built, the rest of them by their keys."""
+    seen: set[str] = set()
     try:
         for built in read_range(conn, plan, block_range):
+            seen.update(one.id for one in built)
             yield built, []
     except RowUnfit:
-        keys = read_keys(conn, plan, block_range)
+        keys = [key for key in read_keys(conn, plan, block_range) if id_text(key) not in seen]
         for at in range(0, len(keys), chunk):
             yield read_isolated(conn, plan, keys[at : at + chunk])
+
+
+def _gathered(parts: Iterator[_Part]) -> Iterator[_Part]:
+    """Take all parts before the first is given on, unless they are too large to keep.
+
+    While a range is read its table is locked, against whoever alters it, and whoever waits for that lock
+    holds up all others. A sink may take its time.
+    """
+    waiting: list[_Part] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += sum(len(one.body) for one in part[0] if one.body is not None)
+        if size >= _GATHERED_BYTES:
+            yield from waiting
+            waiting, size = [], 0
+    yield from waiting
 
 
 def _find(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> set[str]:
@@ -201,46 +193,13 @@ class _Suspects:
         expected = {one.id: one.body for one in built}
         for destination in task.destinations:
             name = destination.sink.name
-            wrong = [sight.id for sight in _wrong_sights(task, destination, expected)]
-            wrong += (one.id for one in unfit)
+            wrong = [sight.id for sight in wrong_sights(task, destination, expected)]
+            wrong += known_unbuilt(task, destination, [one.id for one in unfit])
             if wrong:
                 self._ids.setdefault(name, []).extend(wrong)
 
     def shares(self) -> tuple[Share, ...]:
         return tuple(Share(sink, tuple(ids)) for sink, ids in self._ids.items())
-
-
-def settle(task: VerifyTask, share: Share) -> SettleReport:
-    """Look at suspects until each is proven right or wrong, or was written anew too often to tell."""
-    destination = task.destination(share.sink)
-    follow = Follow(
-        lambda: read_slot(work.connection(task.work.dsn), task.slot),
-        lambda: state_of(destination).witness,
-        absent_s=ABSENT_S,
-        pace=task.pace,
-    )
-    waiting: list[str] = list(dict.fromkeys(share.ids))
-    before = _marks(task, destination, waiting)
-    differences: list[Difference] = []
-    for _ in range(_ROUNDS):
-        undecided: dict[str, Mark] = {}
-        for sight in _proofs(task, destination, waiting, follow):
-            found = judge(sight, before.get(sight.id))
-            if found is None:
-                undecided[sight.id] = mark_of(sight.held)
-            else:
-                differences.append(found)
-        waiting, before = list(undecided), undecided
-        if not waiting:
-            break
-    return SettleReport(share.sink, tuple(differences), tuple(waiting), follow.pace)
-
-
-def _marks(task: VerifyTask, destination: Destination, ids: Sequence[str]) -> dict[str, Mark]:
-    """Read what the sink holds now; what is absent has no mark, for nobody was waited for."""
-    sink = work.sink(destination.sink)
-    chunks = (sink.read(destination.target, chunk) for chunk in _chunks(ids, task.work.chunk))
-    return {id_: mark_of(held) for found in chunks for id_, held in found.items()}
 
 
 def state_of(destination: Destination) -> IndexState:
@@ -255,44 +214,14 @@ def state_of(destination: Destination) -> IndexState:
     )
 
 
-def _proofs(
-    task: VerifyTask, destination: Destination, ids: Sequence[str], follow: Follow
-) -> Iterator[Sight]:
-    """Build, wait until all that was seen is written, read; give what is wrong then.
-
-    In portions that fit into memory.
-    """
-    rest = list(ids)
-    while rest:
-        expected, unfit = _build_portion(task, rest)
-        rest = rest[len(expected) + len(unfit) :]
-        yield from (Sight(id_, None, None, is_unbuilt=True) for id_ in unfit)
-        follow.wait(emit_version(work.connection(task.work.dsn)).lsn)
-        yield from _wrong_sights(task, destination, expected)
+def known_unbuilt(task: VerifyTask, destination: Destination, ids: Sequence[str]) -> list[str]:
+    """Leave of ids whose documents cannot be built those that a sink should have: all, or what it holds."""
+    if not ids or destination.sink.name not in task.partial:
+        return list(ids)
+    return list(work.sink(destination.sink).read(destination.target, ids))
 
 
-def _build_portion(task: VerifyTask, ids: Sequence[str]) -> tuple[dict[str, bytes | None], set[str]]:
-    """Build documents until they are as many bytes as may be kept; those of the first ids.
-
-    Gives also the ids of those that cannot be built.
-    """
-    conn, _ = work.reader(task.work)
-    plan = task.work.plans[task.index]
-    expected: dict[str, bytes | None] = {}
-    unbuilt: set[str] = set()
-    size = 0
-    for chunk in _chunks(ids, task.work.chunk):
-        found, unfit = read_isolated(conn, plan, [key_of(id_, len(plan.key)) for id_ in chunk])
-        built = {one.id: one.body for one in found}
-        unbuilt |= {one.id for one in unfit}
-        expected |= {id_: built.get(id_) for id_ in chunk if id_ not in unbuilt}
-        size += sum(len(body) for body in built.values() if body is not None)
-        if size >= _PORTION_BYTES:
-            break
-    return expected, unbuilt
-
-
-def _wrong_sights(
+def wrong_sights(
     task: VerifyTask, destination: Destination, expected: Mapping[str, bytes | None]
 ) -> Iterator[Sight]:
     """Read what a sink holds in place of these documents, and give those that do not seem right."""
@@ -310,5 +239,11 @@ def _wrong_sights(
             yield sight
 
 
-def _chunks(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (ids[at : at + size] for at in range(0, len(ids), size))
+def keys_of(conn: Connection, plan: IndexPlan, ids: Sequence[str]) -> list[Key]:
+    """Give the keys of ids; those of hashed ones are looked for once for all of them."""
+    return name_hashed(conn, plan, [key_of(id_, len(plan.key)) for id_ in ids])
+
+
+def chunks(some: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Cut a sequence into pieces of so many."""
+    return (some[at : at + size] for at in range(0, len(some), size))

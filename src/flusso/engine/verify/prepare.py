@@ -9,14 +9,19 @@ from flusso.builder.plan import IndexPlan, without_partitions
 from flusso.capture.lineage import Lineage, read_lineage
 from flusso.engine import work
 from flusso.engine.blind import Blind
+from flusso.engine.catalogs import reads_of
 from flusso.engine.continuity import find_other_server
+from flusso.engine.fingerprint import Reads
 from flusso.engine.preflight import compile_indexes, look_for_blind
 from flusso.engine.spec import IndexSpec, PipelineSpec
+from flusso.engine.verify.facts import Uncompared
 from flusso.engine.work import Destination, WorkSpec
-from flusso.errors import ConfigError, IndexUnready
-from flusso.postgres.connect import connect
+from flusso.errors import ConfigError, FlussoError, IndexUnready
+from flusso.postgres.connect import Connection, connect
+from flusso.postgres.introspect import read_catalog
 from flusso.schema.digest import digest
 from flusso.schema.mapping import text_field_names
+from flusso.schema.model import tables_of
 from flusso.sinks.base import IndexState, SinkSpec
 
 
@@ -25,45 +30,98 @@ class Prepared:
     """What there is to compare."""
 
     spec: PipelineSpec
-    """Of the chosen indexes alone."""
+    """Of what can be compared alone."""
     work: WorkSpec
-    states: Mapping[tuple[str, str], IndexState]
-    """By index and sink what is remembered."""
+    reads: Mapping[str, Reads]
+    """By index what it reads."""
     unreadable: tuple[tuple[str, str], ...]
-    blind: tuple[Blind, ...]
+    blind: tuple[Blind, ...] = ()
+    uncompared: tuple[Uncompared, ...] = ()
+    """What keeps some from being compared; it hinders no other."""
 
 
 def prepare_verify(spec: PipelineSpec, names: Collection[str]) -> Prepared:
-    """Choose indexes, all without names; look at source and sinks, and raise what keeps from comparing."""
+    """Choose indexes, all without names, and look at source and sinks."""
     spec = replace(spec, indexes=_choose(spec, names))
-    with connect(spec.dsn) as conn:
-        lineage = read_lineage(conn)
-    states: dict[tuple[str, str], IndexState] = {}
-    destinations: dict[str, tuple[Destination, ...]] = {}
-    for index in spec.indexes:
-        readable = [sink for sink in index.sinks if sink.capabilities.keeps_state]
-        if not readable:
-            raise IndexUnready(
-                f'no sink of index "{index.name}" keeps documents: there is nothing to compare',
-                hint="give it a sink that keeps them, or name other indexes",
-            )
-        for sink in readable:
-            states[index.name, sink.name] = _state(index, sink, lineage)
-        texts = text_field_names(index.schema)
-        destinations[index.name] = tuple(
-            Destination(sink, replace(states[index.name, sink.name].target, text_fields=texts))
-            for sink in readable
-        )
-    with connect(spec.dsn) as conn:
-        plans = compile_indexes(conn, spec, states.values())
-        blind = look_for_blind(conn, spec)
     unreadable = tuple(
         (index.name, sink.name)
         for index in spec.indexes
         for sink in index.sinks
         if not sink.capabilities.keeps_state
     )
-    return Prepared(spec, _work(spec, plans, destinations), states, unreadable, blind)
+    with connect(spec.dsn) as conn:
+        states, uncompared = _look(spec, read_lineage(conn))
+        uncompared += _without_documents(spec, is_meant=bool(names) or not (states or uncompared))
+        spec = _narrow(spec, states)
+        plans = compile_indexes(conn, spec, states.values())
+        reads = _reads(conn, spec, plans)
+        blind = look_for_blind(conn, spec)
+    work_spec = _work(spec, plans, _destinations(spec, states))
+    return Prepared(spec, work_spec, reads, unreadable, blind, tuple(uncompared))
+
+
+def _look(spec: PipelineSpec, lineage: Lineage) -> tuple[dict[tuple[str, str], IndexState], list[Uncompared]]:
+    """Give by index and sink what is remembered, and what keeps the others from being compared."""
+    states: dict[tuple[str, str], IndexState] = {}
+    uncompared: list[Uncompared] = []
+    for index in spec.indexes:
+        for sink in index.sinks:
+            if not sink.capabilities.keeps_state:
+                continue
+            try:
+                states[index.name, sink.name] = _state(index, sink, lineage)
+            except FlussoError as error:
+                uncompared.append(Uncompared(index.name, sink.name, error))
+    return states, uncompared
+
+
+def _without_documents(spec: PipelineSpec, *, is_meant: bool) -> list[Uncompared]:
+    """Give the indexes that no sink keeps documents of: an error if they were asked for, or all there is."""
+    return [
+        Uncompared(
+            index.name,
+            ", ".join(sink.name for sink in index.sinks),
+            IndexUnready(
+                f'no sink of index "{index.name}" keeps documents: there is nothing to compare',
+                hint="give it a sink that keeps them, or name other indexes",
+            ),
+        )
+        for index in spec.indexes
+        if is_meant and not any(sink.capabilities.keeps_state for sink in index.sinks)
+    ]
+
+
+def _narrow(spec: PipelineSpec, states: Mapping[tuple[str, str], IndexState]) -> PipelineSpec:
+    """Leave the indexes, and those of their sinks, that can be compared, and sinks that keep nothing."""
+    indexes = (
+        replace(
+            index,
+            sinks=tuple(
+                sink
+                for sink in index.sinks
+                if (index.name, sink.name) in states or not sink.capabilities.keeps_state
+            ),
+        )
+        for index in spec.indexes
+        if any((index.name, sink.name) in states for sink in index.sinks)
+    )
+    return replace(spec, indexes=tuple(indexes))
+
+
+def _destinations(
+    spec: PipelineSpec, states: Mapping[tuple[str, str], IndexState]
+) -> dict[str, tuple[Destination, ...]]:
+    return {
+        index.name: tuple(
+            Destination(
+                sink,
+                replace(states[index.name, sink.name].target, text_fields=text_field_names(index.schema)),
+            )
+            for sink in index.sinks
+            if (index.name, sink.name) in states
+        )
+        for index in spec.indexes
+    }
 
 
 def _choose(spec: PipelineSpec, names: Collection[str]) -> tuple[IndexSpec, ...]:
@@ -91,6 +149,12 @@ def _state(index: IndexSpec, sink: SinkSpec, lineage: Lineage) -> IndexState:
     if other is not None:
         raise other
     return state
+
+
+def _reads(conn: Connection, spec: PipelineSpec, plans: Collection[IndexPlan]) -> dict[str, Reads]:
+    schemas = {index.name: index.schema for index in spec.indexes}
+    catalog = read_catalog(conn, {table for schema in schemas.values() for table in tables_of(schema)})
+    return {plan.index: reads_of(plan, schemas[plan.index], catalog) for plan in plans}
 
 
 def _work(

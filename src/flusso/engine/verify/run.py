@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from flusso.debt import Debt
 from flusso.engine import work
 from flusso.engine.events import Listener
 from flusso.engine.frames import REPORT_TYPE
@@ -16,11 +16,12 @@ from flusso.engine.limits import limit_tasks
 from flusso.engine.retry import collect
 from flusso.engine.session import Session, open_session
 from flusso.engine.spec import IndexSpec, PipelineSpec
-from flusso.engine.verify.facts import Verification, Verified
+from flusso.engine.verify.facts import Uncompared, Verification, Verified
 from flusso.engine.verify.looks import VerifyTask, state_of
 from flusso.engine.verify.prepare import Prepared, prepare_verify
 from flusso.engine.verify.verifier import IndexVerifier, Interrupted, Task
 from flusso.engine.work import Destination
+from flusso.errors import EngineError, FlussoError, SinkError, SourceUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,11 @@ def run_verify(
 ) -> Verification:
     """Compare the named indexes, all of them without names, with their tables, and repair them if asked to.
 
-    Raises what keeps an index from being compared; a difference is a result, not an error.
+    Raises what concerns all of them. A difference is a result, and so is what keeps one from being compared.
     """
     prepared = prepare_verify(spec, names)
+    if not prepared.spec.indexes:
+        return Verification((), prepared.unreadable, uncompared=prepared.uncompared)
     own = session is None
     session = session or open_session(spec.spark)
     try:
@@ -80,37 +83,75 @@ def verify_all(
     sample: int | None = None,
     repairs: bool = False,
 ) -> Verification:
-    """Verify what was prepared, one index after the other."""
+    """Verify what was prepared, one index after the other; one that fails hinders no other."""
     found: list[Verified] = []
-    is_whole = True
-    try:
-        for index in prepared.spec.indexes:
-            began_s = time.monotonic()
-            verifier = _verifier(prepared, index, place, tell, stop, repairs)
+    uncompared, is_whole = list(prepared.uncompared), True
+    for index in prepared.spec.indexes:
+        is_wary = any(one.error.retryable for one in uncompared)
+        there, lost = _still_there(prepared.work.destinations[index.name], is_wary=is_wary)
+        uncompared += lost
+        failed = [one.error for one in uncompared if isinstance(one.error, SourceUnavailable | EngineError)]
+        if failed:  # nobody else would fare better
+            uncompared += (Uncompared(index.name, each.sink.name, failed[0]) for each in there)
+            continue
+        if not there:
+            continue
+        began_s = time.monotonic()
+        verifier = _verifier(prepared, index, there, place, tell, stop, repairs)
+        error: FlussoError | None = None
+        try:
             verifier.verify() if sample is None else verifier.verify_sample(sample)
-            seconds = time.monotonic() - began_s
-            found += (
-                _facts(prepared, destination, verifier, sample, seconds)
-                for destination in verifier.task.destinations
-            )
-    except Interrupted:
-        is_whole = False
-    return Verification(tuple(found), prepared.unreadable, prepared.blind, is_whole)
+        except Interrupted:
+            is_whole = False
+        except FlussoError as failure:
+            error = failure
+            uncompared += (Uncompared(index.name, each.sink.name, failure) for each in there)
+        seconds = time.monotonic() - began_s
+        facts = (_facts(destination, verifier, sample, seconds) for destination in there)
+        found += (replace(one, is_whole=is_whole and error is None) for one in facts)
+        if not is_whole:
+            break
+    return Verification(tuple(found), prepared.unreadable, prepared.blind, is_whole, tuple(uncompared))
+
+
+def _still_there(
+    destinations: Sequence[Destination], *, is_wary: bool
+) -> tuple[list[Destination], list[Uncompared]]:
+    """Leave out generations that readers have left meanwhile and, once something failed, sinks that are away.
+
+    Before that a sink that is away is waited for, as anywhere else.
+    """
+    there: list[Destination] = []
+    lost: list[Uncompared] = []
+    for destination in destinations:
+        try:
+            state_of(destination)
+        except SinkError as error:
+            if is_wary or not error.retryable:
+                lost.append(Uncompared(destination.target.index, destination.sink.name, error))
+                continue
+        there.append(destination)
+    return there, lost
 
 
 def _verifier(
     prepared: Prepared,
     index: IndexSpec,
+    destinations: Sequence[Destination],
     place: Place,
     tell: Listener,
     stop: threading.Event,
     repairs: bool,
 ) -> IndexVerifier:
     spec = prepared.spec
-    tasks = replace(prepared.work, keeps_connections=place.keeps_connections)
+    tasks = replace(
+        prepared.work,
+        keeps_connections=place.keeps_connections,
+        destinations={index.name: tuple(destinations)},
+    )
     return IndexVerifier(
         place.run,
-        VerifyTask(tasks, index.name, spec.slot, index.not_backfilled),
+        VerifyTask(tasks, index.name, index.not_backfilled, prepared.reads[index.name]),
         place.parallelism,
         spec.batch.seed_range_mb,
         repairs,
@@ -121,13 +162,9 @@ def _verifier(
     )
 
 
-def _facts(
-    prepared: Prepared, destination: Destination, verifier: IndexVerifier, sample: int | None, seconds: float
-) -> Verified:
+def _facts(destination: Destination, verifier: IndexVerifier, sample: int | None, seconds: float) -> Verified:
     index, name = destination.target.index, destination.sink.name
     tally = verifier.tallies[name]
-    wrong = {one.id for one in tally.differences}
-    refused = work.sink(destination.sink).quarantined(index) if wrong else ()
     return Verified(
         index,
         name,
@@ -139,13 +176,19 @@ def _facts(
         differences=tuple(tally.differences),
         repaired=dict(tally.repaired),
         mended=tuple(tally.mended),
-        quarantined=frozenset(refusal.id for refusal in refused if refusal.id in wrong),
+        quarantined=frozenset(tally.shown_quarantined),
+        refused=tally.refused,
+        refusals=tuple(tally.refusals),
         changing=tally.changing,
+        unproven=tally.unproven,
         pace=tally.pace,
-        not_exact=_reasons((*prepared.states[index, name].debts, *state_of(destination).debts)),
+        not_exact=tuple(tally.reasons | _reasons(destination)),
         seconds=seconds,
     )
 
 
-def _reasons(debts: Collection[Debt]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(reason for debt in debts for reason in debt.reasons))
+def _reasons(destination: Destination) -> dict[str, None]:
+    """Say why documents are owed; nothing when the sink is away or readers have left the generation."""
+    with contextlib.suppress(SinkError):
+        return dict.fromkeys(reason for debt in state_of(destination).debts for reason in debt.reasons)
+    return {}
