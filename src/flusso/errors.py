@@ -48,7 +48,7 @@ do (`hint`), and whether trying again may help (`retryable`). Only `engine/polic
     │   │   ├── OutputClosed      4  whoever read standard output has had enough
     │   │   └── IndexTaken        4  another flusso writes the index
     │   ├── IndexLeftBehind       4  it was put back to an older state, or left out, while others went on
-    │   ├── IndexUnready          4  it has no whole index of the present schema to compare
+    │   ├── IndexUnready          4  it has no whole index to compare or to search
     │   ├── WriteExpired          4  documents were built too long ago to be written now   retryable
     │   └── IndexRequested        4  a command asks something of a running pipeline: begin again
     ├── DocumentMissing           1  there is no document of that id
@@ -269,7 +269,7 @@ class SinkRefused(SinkError):
 
 
 class IndexUnready(SinkError):
-    """A sink has no whole index of the present schema: there is nothing to compare."""
+    """A sink has no whole index: there is nothing to compare or to search."""
 
 
 class IndexLeftBehind(SinkError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from typer.testing import CliRunner
 
 from flusso.cli.main import app, main
 from flusso.document import Write
+from flusso.errors import SinkError
 from flusso.schema.parse import parse_schema
 from flusso.sinks.base import IndexState, IndexTarget, Sink
-from flusso.sinks.sqlite import SqliteSpec
+from flusso.sinks.sqlite import SqliteSink, SqliteSpec
 
 CONFIG = """
 [source]
@@ -80,6 +82,7 @@ def test_every_generation_is_listed_with_what_it_is_for(sink: Sink) -> None:
         "bytes": len(b'{"title":"Momo"}'),
         "digest": "abcdefabcdef",
         "reason": None,
+        "error": None,
     }
 
 
@@ -87,6 +90,33 @@ def test_the_table_says_why_a_generation_is_written_no_more(sink: Sink) -> None:
     assert "is written no more: it lost its slot" in " ".join(
         CliRunner().invoke(app, ["indexes"]).output.split()
     )
+
+
+def test_a_sink_that_is_away_hides_no_other(sink: Sink) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        away = f"""[sinks.away]\ntype = "opensearch"\nurl = "http://127.0.0.1:{probe.getsockname()[1]}"\n"""
+        Path("flusso.toml").write_text(f"{CONFIG}{away}max_retries = 0\n")
+        done = CliRunner().invoke(app, ["indexes", "--format", "json"])
+        printed = CliRunner().invoke(app, ["indexes"]).output
+    assert done.exit_code == SinkError.exit_code
+    assert {each["sink"] for each in json.loads(done.output)["generations"]} == {"local"}
+    assert "is not reachable" in json.loads(done.output)["errors"]["away"]
+    assert 'sink "away" is not reachable' in " ".join(printed.split())
+
+
+def test_a_generation_that_goes_while_it_is_listed_hides_no_other(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = SqliteSink.count
+
+    def count_after_a_drop(opened: SqliteSink, target: IndexTarget) -> int:
+        if target.generation == 5:
+            sink.drop(target)
+        return count(opened, target)
+
+    monkeypatch.setattr(SqliteSink, "count", count_after_a_drop)
+    assert (listed()[5]["documents"], listed()[3]["documents"]) == (None, 1)
 
 
 def test_clean_drops_what_nobody_knows_and_nothing_else(sink: Sink) -> None:

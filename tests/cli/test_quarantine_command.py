@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from commands import Deployment
 from fix_postgres import Database
 from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.main import app
-from flusso.document import Refusal
+from flusso.document import Refusal, Write, WriteResult
 from flusso.engine.provision import prepare
 from flusso.errors import ConfigError, DocumentMissing
 from flusso.lsn import Lsn, Version
-from flusso.sinks.base import Sink
+from flusso.sinks.base import IndexTarget, Sink
+from flusso.sinks.sqlite import SqliteSink
 from pipelines import publish_seeded
 
 pytestmark = pytest.mark.postgres
@@ -126,6 +128,42 @@ def test_retry_of_a_row_that_is_gone_removes_the_document(bed: Bed, database18: 
     database18.execute("delete from users where id = 2")
     assert bed.facts("retry", "users", "2")["taken"] == 1
     assert bed.held() == {"1": 1}
+
+
+def test_retry_keeps_no_row_that_went_before_its_write(
+    bed: Bed, database18: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running flusso looked the row up meanwhile, and did not find the document."""
+    write, to_do = SqliteSink.write, ["delete from notes where id = 1"]
+
+    def late(sink: SqliteSink, *given: Any, **named: Any) -> WriteResult:
+        if to_do:
+            database18.execute(to_do.pop())
+        return write(sink, *given, **named)
+
+    monkeypatch.setattr(SqliteSink, "write", late)
+    assert bed.facts("retry", "users", "1")["taken"] == 1
+    (hit,) = bed.with_sink(lambda sink: sink.search("users", "ada", 10))
+    assert json.loads(hit.body)["notes"] == []
+
+
+def test_retry_leaves_no_removal_in_a_generation_that_readers_may_see_any_moment(
+    bed: Bed, database18: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed.with_sink(
+        lambda sink: [sink.save_state(replace(one, serves=False)) for one in sink.load_states().all]
+    )
+    written: list[Write] = []
+    write = SqliteSink.write
+
+    def noted(sink: SqliteSink, target: IndexTarget, writes: Sequence[Write], **named: Any) -> WriteResult:
+        written.extend(writes)
+        return write(sink, target, writes, **named)
+
+    monkeypatch.setattr(SqliteSink, "write", noted)
+    database18.execute("delete from users where id = 2")
+    assert bed.call("retry", "users", "--all").exit_code == 0
+    assert ([each.id for each in written], bed.held()) == (["1"], {})
 
 
 def test_drop_forgets_only_what_is_named(bed: Bed) -> None:

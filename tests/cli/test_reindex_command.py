@@ -75,7 +75,8 @@ def test_a_rollback_leads_to_what_is_kept(call: Call, sink: Sink) -> None:
     assert done.output == (
         'old in sink "local": readers go back to generation 1: the next run leads them there\n'
     )
-    assert sink.load_states().asked == {"old": Request.ROLLBACK}
+    found = sink.load_states()
+    assert (found.asked, found.back_to) == ({"old": Request.ROLLBACK}, {"old": 1})
 
 
 def test_a_rollback_of_several_asks_for_none_when_one_has_no_way_back(call: Call, sink: Sink) -> None:

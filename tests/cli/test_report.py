@@ -169,6 +169,7 @@ def test_check_prints_one_object_also_for_broken_files(
             }
         ],
         "errors": 1,
+        "relations": [],
         "warnings": 0,
     }
 
@@ -197,3 +198,13 @@ def test_check_says_what_is_wrong_with_a_file_as_a_whole(
     (finding,) = json.loads(done.stdout)["findings"]
     assert (done.exit_code, finding["file"], finding["line"]) == (1, "flusso.toml", 6)
     assert finding["code"] == ("unreadable-file" if kind in ("nothing", "a folder") else "not-utf8")
+
+
+def test_check_takes_the_prefix_that_run_would_take(tmp_path: Path) -> None:
+    (tmp_path / "t.yml").write_text(SCHEMA)
+    (tmp_path / "flusso.toml").write_text(TOML + INDEX)
+    words = ["check", "--offline", "--config", str(tmp_path / "flusso.toml")]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    refused = CliRunner().invoke(app, words, env={"FLUSSO_INDEX_PREFIX": "Dev"})
+    assert refused.exit_code == 1
+    assert "prefix" in refused.stdout

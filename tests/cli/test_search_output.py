@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from flusso.cli.search import json_of
+import pytest
+
+from flusso.cli.search import json_of, print_hits
 from flusso.sinks.base import Hit
 
 
@@ -24,3 +26,10 @@ def test_no_hits_are_an_empty_list() -> None:
 def test_a_document_that_python_cannot_decode_is_shown_as_it_is() -> None:
     deep = "[" * 3000 + "1" * 5000 + "]" * 3000
     assert "".join(json_of([Hit("1", 1.0, deep.encode())]).split()).endswith(f'"document":{deep}}}]')
+
+
+def test_ids_and_documents_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    print_hits([Hit("a[/b]\\", 1.5, b'{"s":"[red] :smile:"}')], "red")
+    printed = capsys.readouterr().out
+    assert "a[/b]\\  1.50" in printed
+    assert '{"s":"[red] :smile:"}' in printed

@@ -49,6 +49,12 @@ def check() -> str:
     return CliRunner().invoke(app, ["check"]).stdout
 
 
+def status() -> str:
+    done = CliRunner().invoke(app, ["status"])
+    assert done.exit_code == 0, done.exception
+    return done.stdout
+
+
 def shown(call: Call) -> dict[str, object]:
     found: dict[str, object] = json.loads(call("show", "--format", "json").stdout)
     return found
@@ -87,6 +93,8 @@ def test_show_says_what_is_wrong_and_what_to_do(call: Call, database18: Database
         (problem,) = shown(call)["problems"]  # type: ignore[misc]
         assert problem["error"] == "SlotInvalidated"
         assert "lost-slot" in check()
+        assert "WAL lost" in status()
+        assert "is lost (" in status()
         assert call("drop", "--yes").exit_code == 0
     (problem,) = shown(call)["problems"]  # type: ignore[misc]
     assert problem["error"] == SlotMissing.__name__
@@ -148,6 +156,7 @@ def test_a_slot_of_another_kind_is_not_dropped(call: Call, database18: Database)
     try:
         assert isinstance(call("drop", "--yes").exception, SlotPhysical)
         assert "unfit-slot" in check()
+        assert "is physical, not logical" in status()
     finally:
         database18.execute("select pg_drop_replication_slot(%s)", slot)
     assert "nothing to do" in call("drop", "--yes").stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flusso.cli.status import SlotFacts, _print, gather_indexes
+from flusso.cli.status import IndexFacts, SlotFacts, _print, gather_indexes
 from flusso.debt import Debt, Scope
 from flusso.engine.session import SparkSpec
 from flusso.engine.spec import IndexSpec, PipelineSpec
@@ -47,3 +47,11 @@ def test_an_index_with_a_debt_is_not_exact_yet_and_says_why(
 def test_a_seeded_index_without_a_debt_is_exact(tmp_path: Path) -> None:
     (facts,) = gather_indexes(spec_with(tmp_path))
     assert (facts.is_exact, facts.debts) == (True, ())
+
+
+def test_what_a_sink_or_a_wait_says_is_shown_with_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    error, wait = "index [users_ab_1] blocked", "closed by [/x] :warning:"
+    facts = IndexFacts("users", "local", "unavailable", error=error, waiting_for=wait, waiting_since="now")
+    _print(SlotFacts("s", exists=None, error="refused [x]"), [facts])
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in (error, wait, "refused [x]"))

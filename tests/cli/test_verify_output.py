@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from flusso.catalog import TableName
+from flusso.cli.verify import exit_code
 from flusso.cli.verify_text import print_verification, to_json
 from flusso.engine.blind import Blind
-from flusso.engine.verify.facts import Verification, Verified
+from flusso.engine.verify.facts import Uncompared, Verification, Verified
 from flusso.engine.verify.judge import Difference, Kind
 from flusso.engine.verify.pace import Pace
+from flusso.errors import IndexUnready, SinkUnavailable
 
 MISSING = Difference("3", Kind.MISSING)
 DIFFERENT = Difference("a\x1b[31m|b", Kind.DIFFERENT, ("$.name", "$.orders[1].total"))
@@ -91,6 +93,24 @@ def test_what_limits_the_result_is_told_beside_it(capsys: pytest.CaptureFixture[
         assert said in text
 
 
+def test_what_could_not_be_waited_for_is_no_difference_and_no_agreement(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = Verified("users", "local", unproven=3, pace=Pace.STUCK)
+    lines = shown(capsys, one)
+    assert lines[0].startswith('"users" in sink "local": nothing is proven to differ (')
+    assert lines[1:] == [
+        "  3 documents do not agree and may be written yet: nothing is proven of them",
+        "  flusso run does not come on",
+    ]
+    facts: Any = to_json(Verification((one,)))
+    assert (facts["agrees"], facts["indexes"][0]["unproven"], facts["indexes"][0]["pace"]) == (
+        False,
+        3,
+        "stuck",
+    )
+
+
 def test_the_json_has_every_fact_by_a_name_of_its_own() -> None:
     one = Verified(
         "users",
@@ -114,6 +134,44 @@ def test_the_json_has_every_fact_by_a_name_of_its_own() -> None:
     assert index["repaired"] == {"missing": 0, "extra": 1, "different": 0, "unbuilt": 0}
     assert (index["rows"], index["held"], index["docs_per_s"], index["pace"]) == (100, 99, 200, "followed")
     assert (index["is_exact"], index["not_exact_because"]) == (False, ["x"])
+
+
+def test_what_could_not_be_compared_is_told_with_its_reason_and_the_rest_stands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = Uncompared("orders", "local", IndexUnready("it is not seeded yet", hint="let flusso run fill it"))
+    half = Verified("users", "local", repaired={Kind.MISSING: 2}, is_whole=False)
+    assert shown(capsys, half, uncompared=(lost,))[-1] == (
+        '"orders" in sink "local" was not compared: it is not seeded yet: let flusso run fill it'
+    )
+    assert shown(capsys, half)[0].startswith(
+        '"users" in sink "local": 2 missing repaired, not compared to its end ('
+    )
+    facts: Any = to_json(Verification((half,), uncompared=(lost,)))
+    assert (facts["agrees"], facts["indexes"][0]["is_whole"]) == (False, False)
+    assert facts["uncompared"] == [
+        {
+            "index": "orders",
+            "sink": "local",
+            "error": "IndexUnready",
+            "message": "it is not seeded yet",
+            "hint": "let flusso run fill it",
+            "exit_code": 4,
+        }
+    ]
+
+
+def test_the_exit_code_is_the_worst_of_what_happened() -> None:
+    fine, wrong = Verified("users", "local"), Verified("users", "local", counts={Kind.EXTRA: 1})
+    refused = Verified("users", "local", counts={Kind.UNBUILT: 1}, refused=1, refusals=("7 (no number)",))
+    away = Uncompared("orders", "local", SinkUnavailable("away"))
+    assert [
+        exit_code(Verification((fine,))),
+        exit_code(Verification((fine, wrong))),
+        exit_code(Verification((wrong,), uncompared=(away,))),
+        exit_code(Verification((refused,), uncompared=(away,))),
+        exit_code(Verification((wrong,), is_whole=False)),
+    ] == [0, 1, 4, 5, 130]
 
 
 def test_a_verification_that_was_stopped_does_not_agree() -> None:

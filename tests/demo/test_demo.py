@@ -19,7 +19,7 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
-FLUSSO = [sys.executable, "-m", "flusso.cli.main"]
+FLUSSO = [sys.executable, "-m", "flusso.cli.entry"]
 PATIENCE_S = 180.0
 
 

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from flusso import __version__
 from flusso.config.deployment import (
+    BatchSettings,
     Deployment,
     ElasticsearchSettings,
     OnError,
@@ -69,9 +70,39 @@ def _read_dsn(deployment: Deployment) -> Dsn | None:
     return Dsn(found.reveal()) if found is not None else None
 
 
-def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: bool = False) -> PipelineSpec:
-    """Translate a deployment for the engine."""
-    sinks = sink_specs(deployment)
+def pipeline_spec(
+    deployment: Deployment, *, is_once: bool = False, skips_seed: bool = False, only_reads: bool = False
+) -> PipelineSpec:
+    """Translate a deployment for the engine. Who `only_reads` makes no file where there is none."""
+    source = deployment.source
+    _check_connections(deployment)
+    return PipelineSpec(
+        dsn_of(deployment),
+        source.slot,
+        source.publication,
+        _index_specs(deployment, only_reads=only_reads),
+        SparkSpec(
+            deployment.spark.master,
+            deployment.spark.conf,
+            max_tasks=most_tasks(source.max_connections, has_replica=source.read_url is not None),
+        ),
+        _batch_spec(deployment.batch),
+        manage_publication=source.manage_publication,
+        is_once=is_once,
+        skips_seed=skips_seed,
+        reseeds=source.on_slot_lost is OnSlotLost.RESEED,
+        is_failover=source.failover,
+        read_dsn=_read_dsn(deployment),
+        patience=Patience(source_s=source.give_up_after_secs or None, sink_s=_sink_patience(deployment)),
+        reports_blind=source.replica_identity is not ReplicaIdentity.IGNORE,
+        manages_identity=source.replica_identity is ReplicaIdentity.MANAGE,
+        keeps_references=source.replica_identity is ReplicaIdentity.AUTO,
+        max_references=source.max_references,
+    )
+
+
+def _index_specs(deployment: Deployment, *, only_reads: bool) -> tuple[IndexSpec, ...]:
+    sinks = sink_specs(deployment, only_reads=only_reads)
     indexes = tuple(
         IndexSpec(
             index.name,
@@ -87,43 +118,28 @@ def pipeline_spec(deployment: Deployment, *, is_once: bool = False, skips_seed: 
     )
     if not indexes:
         raise ConfigError("no index is enabled", hint="add an [[index]] to flusso.toml")
-    source, batch = deployment.source, deployment.batch
+    return indexes
+
+
+def _check_connections(deployment: Deployment) -> None:
+    source = deployment.source
     fewest = fewest_connections(has_replica=source.read_url is not None)
     if source.max_connections < fewest:
         raise ConfigError(
             f"source.max_connections is {source.max_connections}, with read_url at least {fewest} are needed",
             hint=f"set max_connections = {fewest} or more",
         )
-    return PipelineSpec(
-        dsn_of(deployment),
-        source.slot,
-        source.publication,
-        indexes,
-        SparkSpec(
-            deployment.spark.master,
-            deployment.spark.conf,
-            max_tasks=most_tasks(source.max_connections, has_replica=source.read_url is not None),
-        ),
-        BatchSpec(
-            max_changes=batch.max_changes,
-            max_bytes=batch.max_bytes,
-            delay_ms=batch.delay_ms,
-            chunk=batch.chunk,
-            max_fan_out=batch.max_fan_out,
-            seed_range_mb=batch.seed_range_mb,
-            seed_parallelism=batch.seed_parallelism,
-        ),
-        manage_publication=source.manage_publication,
-        is_once=is_once,
-        skips_seed=skips_seed,
-        reseeds=source.on_slot_lost is OnSlotLost.RESEED,
-        is_failover=source.failover,
-        read_dsn=_read_dsn(deployment),
-        patience=Patience(source_s=source.give_up_after_secs or None, sink_s=_sink_patience(deployment)),
-        reports_blind=source.replica_identity is not ReplicaIdentity.IGNORE,
-        manages_identity=source.replica_identity is ReplicaIdentity.MANAGE,
-        keeps_references=source.replica_identity is ReplicaIdentity.AUTO,
-        max_references=source.max_references,
+
+
+def _batch_spec(batch: BatchSettings) -> BatchSpec:
+    return BatchSpec(
+        max_changes=batch.max_changes,
+        max_bytes=batch.max_bytes,
+        delay_ms=batch.delay_ms,
+        chunk=batch.chunk,
+        max_fan_out=batch.max_fan_out,
+        seed_range_mb=batch.seed_range_mb,
+        seed_parallelism=batch.seed_parallelism,
     )
 
 
@@ -135,17 +151,17 @@ def _sink_patience(deployment: Deployment) -> float | None:
     return None if 0 in limits else float(max(limits))
 
 
-def sink_specs(deployment: Deployment) -> dict[str, SinkSpec]:
+def sink_specs(deployment: Deployment, *, only_reads: bool = False) -> dict[str, SinkSpec]:
     """Translate the sinks, by name."""
-    return {settings.name: _sink_spec(settings, deployment.prefix) for settings in deployment.sinks}
+    return {each.name: _sink_spec(each, deployment.prefix, only_reads) for each in deployment.sinks}
 
 
-def _sink_spec(settings: SinkSettings, prefix: str) -> SinkSpec:
+def _sink_spec(settings: SinkSettings, prefix: str, only_reads: bool) -> SinkSpec:
     match settings:
         case StdoutSettings():
             return StdoutSpec(settings.name, settings.pretty)
         case SqliteSettings():
-            return SqliteSpec(settings.name, settings.path)
+            return SqliteSpec(settings.name, settings.path, makes_file=not only_reads)
         case OpenSearchSettings():
             return _search_spec(OpenSearchSpec, settings, prefix)
         case ElasticsearchSettings():

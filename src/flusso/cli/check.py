@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,10 +13,12 @@ import typer
 
 from flusso.capture.slot_facts import inspect_slot
 from flusso.cli.assemble import load, pipeline_spec
+from flusso.cli.blind_text import print_seen, relations_to_json
 from flusso.cli.located import with_places
-from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Publication, Slot
+from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix, Publication, Slot
 from flusso.cli.report import open_console, print_findings, summarize, to_json
 from flusso.diagnostic import Code, Diagnostic, Severity
+from flusso.engine.blind import Blind, Seen
 from flusso.engine.preflight import examine
 from flusso.engine.roster import sinks_of
 from flusso.engine.spec import PipelineSpec
@@ -23,7 +26,6 @@ from flusso.errors import ConfigError, FlussoError, SourceError, SourceUnavailab
 from flusso.postgres.connect import connect
 from flusso.sinks.base import States
 from flusso.sinks.search.connection import SearchSpec
-from flusso.sinks.sqlite import SqliteSpec
 
 _ASK_S = 5.0
 """How long a sink may take to answer."""
@@ -36,6 +38,8 @@ class Checked:
     findings: tuple[Diagnostic, ...]
     what: str = ""
     """What was looked at and is right, in words."""
+    blind: tuple[Blind, ...] = ()
+    seen: tuple[Seen, ...] = ()
 
 
 def check(
@@ -45,10 +49,12 @@ def check(
     ] = False,
     slot: Slot = None,
     publication: Publication = None,
+    index_prefix: Prefix = None,
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Check the configuration, the schemas and the database."""
-    checked = _check(config, offline=offline, slot=slot, publication=publication)
+    overrides = {"slot": slot, "publication": publication, "prefix": index_prefix}
+    checked = _check(config, offline=offline, overrides=overrides)
     findings = checked.findings
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if output is Format.JSON:
@@ -56,20 +62,25 @@ def check(
             "errors": errors,
             "warnings": sum(finding.severity is Severity.WARNING for finding in findings),
         }
-        print(json.dumps({"findings": [to_json(finding) for finding in findings]} | counts, indent=2))
+        facts = {
+            "findings": [to_json(finding) for finding in findings],
+            "relations": relations_to_json(checked.blind, checked.seen),
+        }
+        print(json.dumps(facts | counts, indent=2))
     else:
         console = open_console(stderr=False)
         print_findings(console, findings)
+        print_seen(console, checked.seen)
         is_ok = all(finding.severity is Severity.NOTE for finding in findings)
         console.print(f"ok: {checked.what}" if is_ok else summarize(findings))
     if errors:
         raise typer.Exit(1)
 
 
-def _check(config: Path, *, offline: bool, slot: str | None, publication: str | None) -> Checked:
+def _check(config: Path, *, offline: bool, overrides: Mapping[str, str | None]) -> Checked:
     try:
-        deployment = load(config, slot=slot, publication=publication)
-        spec = pipeline_spec(deployment)
+        deployment = load(config, **overrides)
+        spec = pipeline_spec(deployment, only_reads=True)
     except ConfigError as error:
         return Checked(error.problems or (Diagnostic(Code.INVALID_VALUE, error.message, error.hint),))
     names = f"{len(spec.indexes)} index{'' if len(spec.indexes) == 1 else 'es'}"
@@ -86,6 +97,8 @@ def _check(config: Path, *, offline: bool, slot: str | None, publication: str | 
     return Checked(
         (*deployment.warnings, *with_places((*examined.findings, *about_slot), deployment)),
         f"{names} over {tables} table{'' if tables == 1 else 's'}, files and database fit",
+        examined.blind,
+        examined.seen,
     )
 
 
@@ -93,8 +106,6 @@ def _ask_sinks(spec: PipelineSpec) -> list[States]:
     """Read what the sinks remember, of those that tell without much ado: `check` is for the source."""
     found: list[States] = []
     for sink in sinks_of(spec.indexes):
-        if isinstance(sink, SqliteSpec) and not Path(sink.path).exists():
-            continue  # to open it would make it
         if isinstance(sink, SearchSpec):
             sink = replace(sink, max_retries=0, timeout_s=min(sink.timeout_s, _ASK_S))
         if sink.capabilities.keeps_state:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -15,7 +16,8 @@ from flusso.cli.report import printable
 from flusso.cli.requests import opened
 from flusso.engine.roster import sinks_of
 from flusso.engine.spec import PipelineSpec
-from flusso.sinks.base import Held, IndexState, Sink
+from flusso.errors import GenerationGone, SinkError
+from flusso.sinks.base import Held, IndexState, IndexTarget, Sink
 
 _DIGITS = 12
 ORPHAN = "orphan"
@@ -36,27 +38,35 @@ class GenerationFacts:
     digest: str
     reason: str | None = None
     """Why nothing is written to it."""
+    error: str | None = None
+    """Why its documents cannot be counted."""
 
 
 def indexes(
     config: Config = DEFAULT_CONFIG, index_prefix: Prefix = None, output: OutputFormat = Format.TEXT
 ) -> None:
     """List the generations of all indexes, with documents, bytes and digest."""
-    facts = gather_generations(pipeline_spec(load(config, prefix=index_prefix)))
+    facts, errors = gather_generations(pipeline_spec(load(config, prefix=index_prefix)))
     if output is Format.JSON:
-        print(json.dumps({"generations": [asdict(each) for each in facts]}, indent=2))
+        print(json.dumps({"generations": [asdict(each) for each in facts], "errors": errors}, indent=2))
     else:
-        _print(facts)
+        _print(facts, errors)
+    if errors or any(each.error is not None for each in facts):
+        raise typer.Exit(SinkError.exit_code)
 
 
-def gather_generations(spec: PipelineSpec) -> list[GenerationFacts]:
-    """Ask every sink that remembers anything."""
+def gather_generations(spec: PipelineSpec) -> tuple[list[GenerationFacts], dict[str, str]]:
+    """Ask every sink that remembers anything; by name of the sink why one does not tell."""
     found: list[GenerationFacts] = []
+    errors: dict[str, str] = {}
     for sink_spec in sinks_of(spec.indexes):
         if sink_spec.capabilities.keeps_state:
-            with opened(sink_spec) as sink:
-                found += _facts(sink_spec.name, sink)
-    return sorted(found, key=lambda each: (each.index, each.sink, each.generation))
+            try:
+                with opened(sink_spec) as sink:
+                    found += _facts(sink_spec.name, sink)
+            except SinkError as error:
+                errors[sink_spec.name] = str(error)
+    return sorted(found, key=lambda each: (each.index, each.sink, each.generation)), errors
 
 
 def _facts(name: str, sink: Sink) -> list[GenerationFacts]:
@@ -68,16 +78,28 @@ def _facts(name: str, sink: Sink) -> list[GenerationFacts]:
 def _fact(name: str, sink: Sink, held: Held | None, state: IndexState | None) -> GenerationFacts:
     known = state or held
     assert known is not None
+    documents, error = _count(sink, known.target) if held is not None else (None, None)
     return GenerationFacts(
         known.index,
         name,
         known.generation,
         _word(held, state),
-        sink.count(known.target) if held is not None else None,
+        documents,
         held.bytes if held is not None else None,
         known.digest[:_DIGITS],
         (state.stale or None) if state is not None else None,
+        error,
     )
+
+
+def _count(sink: Sink, target: IndexTarget) -> tuple[int | None, str | None]:
+    """Count documents, or say why that is not possible; what is gone by now has none."""
+    try:
+        return sink.count(target), None
+    except GenerationGone:
+        return None, None
+    except SinkError as error:
+        return None, str(error)
 
 
 def _word(held: Held | None, state: IndexState | None) -> str:
@@ -92,7 +114,7 @@ def _word(held: Held | None, state: IndexState | None) -> str:
     return "waiting" if state.is_seeded else "filling"
 
 
-def _print(facts: Iterable[GenerationFacts]) -> None:
+def _print(facts: Sequence[GenerationFacts], errors: Mapping[str, str]) -> None:
     console = Console(highlight=False)
     table = Table("index", "sink", "generation", "state", "documents", "bytes", "digest")
     for each in facts:
@@ -104,3 +126,8 @@ def _print(facts: Iterable[GenerationFacts]) -> None:
             console.print(
                 f'"{each.index}" in sink "{each.sink}" is written no more: {printable(each.reason)}'
             )
+        if each.error:
+            what = f'generation {each.generation} of "{each.index}" in sink "{each.sink}"'
+            console.print(f"{what}: {printable(each.error)}")
+    for sink, error in errors.items():
+        console.print(f'sink "{sink}": {printable(error)}')

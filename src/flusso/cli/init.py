@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table as Grid
 
 from flusso.builder.draft import draft_schema, unfit_root
 from flusso.catalog import TableName
 from flusso.cli.draft_text import deployment_text, schema_text
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat
+from flusso.cli.report import open_console
 from flusso.config.names import MAX_INDEX_BYTES, index_flaw
 from flusso.config.secret import DATABASE_URL
 from flusso.errors import ConfigError
@@ -138,7 +138,7 @@ def _ask(survey: Survey, fit: list[TableName], names: list[TableName]) -> TableN
     grid = Grid("", "table", "rows", title="Which table is a document made for each row of?")
     for number, name in enumerate(fit[:_SHOWN], 1):
         grid.add_row(str(number), str(name), _estimate(survey, name))
-    Console(stderr=True).print(grid)
+    open_console(stderr=True).print(grid, soft_wrap=False)
     while True:
         answer = typer.prompt("Number or name", err=True).strip()
         if answer.isdigit() and 1 <= int(answer) <= len(fit):

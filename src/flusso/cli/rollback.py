@@ -28,7 +28,7 @@ def rollback(
     when = "the running flusso leads them now" if is_running(spec) else "the next run leads them"
     for index, sink_spec, back in [_backed(*each) for each in _places(chosen)]:  # all are looked at first
         with opened(sink_spec) as sink:
-            sink.ask(index, Request.ROLLBACK)
+            sink.ask(index, Request.ROLLBACK, back)
         print(f'{index} in sink "{sink_spec.name}": readers go back to generation {back}: {when} there')
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from flusso.engine.pipeline import run_pipeline
 from flusso.errors import OutputClosed
 
 _SECOND_SIGNAL = 130
+_SHOW_CURSOR = b"\x1b[?25h"
 
 
 def run(
@@ -64,6 +66,8 @@ def stop_on_signal() -> threading.Event:
 
     def handle(number: int, frame: object) -> None:
         if stop.is_set():
+            if sys.stderr.isatty():  # a bar may have hidden it
+                os.write(sys.stderr.fileno(), _SHOW_CURSOR)
             os._exit(_SECOND_SIGNAL)
         stop.set()
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from json.encoder import encode_basestring as quoted
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix
-from flusso.cli.report import printable
+from flusso.cli.report import open_console, printable
 from flusso.cli.snippet import snippet
 from flusso.engine.spec import IndexSpec, PipelineSpec
-from flusso.errors import ConfigError
+from flusso.errors import ConfigError, IndexUnready
 from flusso.schema.model import Group, IndexSchema, Join
-from flusso.sinks.base import Hit, SinkSpec
+from flusso.sinks.base import Hit, SinkSpec, States
 from flusso.sinks.stdout import indented
 
 
@@ -40,25 +40,30 @@ def search(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Full-text search, best hits first."""
-    known = _find(pipeline_spec(load(config, prefix=index_prefix)), index)
+    known = _find(pipeline_spec(load(config, prefix=index_prefix), only_reads=True), index)
     conditions = [_condition(known.schema, text) for text in where or ()]
     if not query.strip() and not conditions:
         raise ConfigError("there is nothing to look for", hint="give words, or --where FIELD=VALUE")
-    sink = _sink_for(known).open()
-    try:
+    spec = _sink_for(known)
+    with closing(spec.open()) as sink:
         hits = sink.search(index, query, limit, conditions)
-    finally:
-        sink.close()
+        if not hits:
+            _check_filled(sink.load_states(), index, spec.name)
     if output is Format.JSON:
         print(json_of(hits, query))
-        return
-    console = Console(highlight=False, soft_wrap=True)
+    else:
+        print_hits(hits, query)
+
+
+def print_hits(hits: Sequence[Hit], query: str) -> None:
+    """Print hits for a reader, best first."""
+    console = open_console(stderr=False)
     console.print(f"{len(hits)} hit(s)")
     for hit in hits:
-        console.print(f"[bold]{escape(hit.id)}[/bold]  [dim]{hit.score:.2f}")
+        console.print(Text.assemble((printable(hit.id), "bold"), "  ", (f"{hit.score:.2f}", "dim")))
         if found := snippet(hit.body.decode(), query):
-            console.print("  " + printable(found), markup=False, style="italic")
-        console.print("  " + hit.body.decode(), markup=False)
+            console.print("  " + printable(found), style="italic")
+        console.print("  " + hit.body.decode())
 
 
 def json_of(hits: Sequence[Hit], query: str = "") -> str:
@@ -86,6 +91,16 @@ def _sink_for(index: IndexSpec) -> SinkSpec:
     raise ConfigError(
         f'index "{index.name}" has no sink that can search', hint="add a search server or a sqlite sink"
     )
+
+
+def _check_filled(states: States, index: str, sink: str) -> None:
+    """Refuse to call nothing a result where there is nothing to find it in."""
+    if states.serving(index) is None:
+        begun = states.newest(index) is not None
+        raise IndexUnready(
+            f'index "{index}" {"is still being filled" if begun else "was never filled"} in sink "{sink}"',
+            hint="wait for flusso run to fill it" if begun else "run flusso run first",
+        )
 
 
 def _condition(schema: IndexSchema, text: str) -> tuple[str, str]:

@@ -31,7 +31,7 @@ def show(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Show the slot, who reads it, what it costs, and what is wrong with it; exit 1 if something is."""
-    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix))
+    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), only_reads=True)
     with connect(spec.dsn) as conn:
         survey = survey_slot(conn, spec)
     if output is Format.JSON:

@@ -13,7 +13,9 @@ from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Pre
 from flusso.cli.progress import show_progress
 from flusso.cli.run import stop_on_signal
 from flusso.cli.verify_text import print_verification, to_json
+from flusso.engine.verify.facts import Verification
 from flusso.engine.verify.run import run_verify
+from flusso.errors import DocumentRefused
 
 _INTERRUPTED = 130
 
@@ -50,7 +52,17 @@ def verify(
         print(json.dumps(to_json(found), indent=2))
     else:
         print_verification(found)
+    code = exit_code(found)
+    if code == DocumentRefused.exit_code and found.refused is not None:
+        raise found.refused
+    if code:
+        raise typer.Exit(code)
+
+
+def exit_code(found: Verification) -> int:
+    """Give the worst of what happened: stopped, not compared, refused, or different."""
     if not found.is_whole:
-        raise typer.Exit(_INTERRUPTED)
-    if not found.agrees:
-        raise typer.Exit(1)
+        return _INTERRUPTED
+    refused = found.refused
+    codes = [lost.error.exit_code for lost in found.uncompared]
+    return max([*codes, refused.exit_code if refused else 0, int(not found.agrees)])

@@ -18,6 +18,7 @@ from flusso.engine.events import (
     Noticed,
     ReadersMoved,
     Recovered,
+    Refused,
     Repaired,
     Reseeding,
     Retrying,
@@ -83,6 +84,8 @@ def describe(event: Event) -> str:
             )
         case Repaired(index, sink, written, removed):
             return f"repaired index={index} sink={sink} written={written} removed={removed}"
+        case Refused(index, id_, sink, reason):
+            return f"refused index={index} id={id_} sink={sink} because: {reason}"
         case Retrying(error, attempt, delay_s, since):
             began = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             return f"retrying attempt={attempt} delay_s={delay_s:.1f} since={began} because: {error}"
@@ -91,7 +94,8 @@ def describe(event: Event) -> str:
         case CaughtUp(lsn):
             return f"caught up lsn={lsn}"
         case Stopped(lsn, is_settled):
-            return f"stopped lsn={lsn}" + ("" if is_settled else ", the slot is behind: the server is away")
+            behind = ", the slot is behind: the next start writes something once more"
+            return f"stopped lsn={lsn}{'' if is_settled else behind}"
     assert_never(event)
 
 
