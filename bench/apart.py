@@ -23,8 +23,8 @@ def search_apart(stage: Stage) -> Iterator[None]:
     cores = sorted(os.sched_getaffinity(0))
     half = len(cores) // 2
     server, rest = stage.search.process_id(), [os.getpid(), stage.postgres_pid()]
-    _hold([server], cores[:half])
     _hold(rest, cores[half:])
+    _hold([server], cores[:half])  # after the others: we may have started it, and it was held as our child
     try:
         yield
     finally:

@@ -192,7 +192,7 @@ def open_stage(sizes: Sizes) -> Iterator[Stage]:
     postgres = create_server(18)
     try:
         given = os.environ.get("FLUSSO_TEST_OPENSEARCH_URL")
-        server = None if given else start_server(heap=_HEAP)
+        server = None if given else start_server(heap=_HEAP, quick=False)
         try:
             search = Search((given or server.url).rstrip("/"))  # type: ignore[union-attr]
             stage = Stage(postgres, search, folder, sizes)
