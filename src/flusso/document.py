@@ -41,7 +41,7 @@ def id_text(key: Key) -> str:
     """
     if key[0] == _UNKNOWN:
         return key[1]
-    text = joined(key)
+    text = key[0] if len(key) == 1 else joined(key)
     if not text or text[0] == _MARK:
         text = _MARK + text
     if len(text) <= MAX_ID_BYTES // 4 or len(text.encode()) <= MAX_ID_BYTES:

@@ -32,7 +32,8 @@ _CHUNK_BYTES = 400_000
 _MAX_TID = "(4294967295,65535)"
 _HEADER_BYTES = 19
 """What the first message begins with: a signature, flags, no extension."""
-_COUNT_BYTES, _LENGTH = 2, struct.Struct("!i")
+_COUNT_BYTES, _LENGTH_BYTES = 2, 4
+_length = struct.Struct("!i").unpack_from
 # Whoever moves the rows of a table waits for this lock, and then its file is another one.
 _LOCK = "lock table only {table} in access share mode"
 _FILE = "select coalesce(pg_relation_filenode(%s::regclass), 0)::bigint"
@@ -163,16 +164,17 @@ def _built(row: bytes, at: int, key_columns: int) -> Built:
 
     The key's come first, then the document, then its tokens if there are any.
     """
-    at += _COUNT_BYTES
-    key = []
-    for _ in range(key_columns):
-        start = at + _LENGTH.size
-        at = start + _LENGTH.unpack_from(row, at)[0]
-        key.append(row[start:at].decode())
-    start = at + _LENGTH.size
-    end = start + _LENGTH.unpack_from(row, at)[0]
-    tokens = row[end + _LENGTH.size :] if end < len(row) else None
-    return Built(id_text(tuple(key)), row[start:end], tokens)
+    start = at + _COUNT_BYTES + _LENGTH_BYTES
+    at = start + _length(row, start - _LENGTH_BYTES)[0]
+    key: Key = (row[start:at].decode(),)
+    for _ in range(key_columns - 1):
+        start = at + _LENGTH_BYTES
+        at = start + _length(row, at)[0]
+        key = (*key, row[start:at].decode())
+    start = at + _LENGTH_BYTES
+    end = start + _length(row, at)[0]
+    tokens = row[end + _LENGTH_BYTES :] if end < len(row) else None
+    return Built(id_text(key), row[start:end], tokens)
 
 
 def _finish(conn: Connection) -> None:
