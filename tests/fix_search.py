@@ -35,6 +35,14 @@ def elasticsearch_url() -> Iterator[str]:
 
 
 @pytest.fixture
+def restarted_server() -> Iterator[SearchServer]:
+    """An OpenSearch of the test's own, to be halted and started again."""
+    server = _start(OPENSEARCH, heap="512m")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
 def search_sink(opensearch_url: str, database18: Database) -> OpenSearchSpec:
     """A sink of the test's own, named after its database."""
     return OpenSearchSpec("search", (opensearch_url,), prefix=f"{database18.name}_", number_of_replicas=0)

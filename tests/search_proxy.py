@@ -6,7 +6,6 @@ the answer, or None to cut the connection. Without one, everything is passed on.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import http.client
 import json
@@ -133,8 +132,10 @@ class SearchProxy:
                 headers = {key.lower(): value for key, value in self.headers.items()}
                 asked = Asked(self.command, self.path, headers, self.rfile.read(size))
                 proxy.asked.append(asked)
-                with contextlib.suppress(OSError):
+                try:
                     self._answer(proxy.rule(asked, proxy.forward))
+                except OSError:  # whoever asked is gone, or the server is
+                    self.close_connection = True
 
             def _answer(self, given: Given | None) -> None:
                 if given is None:
@@ -178,6 +179,34 @@ def guarded(authorization: str) -> Rule:
         return forward(asked)
 
     return rule
+
+
+class Holding:
+    """A rule: requests of some kinds are passed on only when they are let go, late for whoever asked."""
+
+    def __init__(self, *kinds: Callable[[Asked], bool]) -> None:
+        self._kinds = kinds
+        self._let_go = threading.Event()
+        self.held: list[Asked] = []
+        self.answers: list[Given] = []
+        """What the server said to them."""
+
+    def __call__(self, asked: Asked, forward: Forward) -> Given:
+        if self._let_go.is_set() or not any(is_one(asked) for is_one in self._kinds):
+            return forward(asked)
+        self.held.append(asked)
+        self._let_go.wait()
+        given = forward(asked)
+        self.answers.append(given)
+        return given
+
+    def has_all(self) -> bool:
+        """Whether there is a request of each kind."""
+        return all(any(map(is_one, self.held)) for is_one in self._kinds)
+
+    def let_go(self) -> None:
+        """Pass on what is held, and all that comes."""
+        self._let_go.set()
 
 
 def half_busy(asked: Asked, forward: Forward) -> Given:

@@ -33,6 +33,8 @@ _FULL_JAVA_MARK = "jdk.incubator.vector"
 data without which analysis-common fails to make any index."""
 _PR_SET_PDEATHSIG = 1
 _SCRATCH = "scratch"
+SNAPSHOTS = "snapshots"
+"""The folder, within the server's own, where it may keep snapshots."""
 _QUICK = ("-XX:TieredStopAtLevel=1",)
 """Half the CPU in the first minutes, which is all that tests are; over hours it is slower."""
 """Its home and temporary folder: not around its own files, which Elasticsearch would keep from itself."""
@@ -80,21 +82,35 @@ ELASTICSEARCH = Distribution(
 
 @dataclass(slots=True)
 class SearchServer:
-    """A running server; `stop` ends it and deletes its folder."""
+    """A server with a folder of its own; `stop` ends it and deletes the folder."""
 
+    kind: Distribution
     url: str
     folder: Path
-    process: subprocess.Popen[bytes]
+    home: Path
+    java: Path
+    user: str | None
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process, with the data that are there, and wait until it answers."""
+        self.process = _launch(self.kind, self.home, self.java, self.user)
+        _wait(self, self.process)
+
+    def halt(self) -> None:
+        """End the process in order; its data stay for another start."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def stop(self) -> None:
         """End the process and delete all it had."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        self.halt()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -116,12 +132,12 @@ def start_server(
         (folder / _SCRATCH).mkdir()
         java = _reachable(java, folder, user)
         _give(folder, user)
-        server = SearchServer(f"http://127.0.0.1:{port}", folder, _launch(kind, home, java, user))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    server = SearchServer(kind, f"http://127.0.0.1:{port}", folder, home, java, user)
     try:
-        _wait(kind, server)
+        server.start()
     except BaseException:
         server.stop()
         raise
@@ -224,6 +240,7 @@ def _configure(kind: Distribution, home: Path, folder: Path, port: int, java: Se
         "transport.port": _free_port(),
         "path.data": folder / "data",
         "path.logs": folder / "logs",
+        "path.repo": folder / SNAPSHOTS,
         "cluster.routing.allocation.disk.threshold_enabled": "false",
     } | dict(kind.settings)
     text = "".join(f"{key}: {value}\n" for key, value in settings.items())
@@ -281,10 +298,10 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _wait(kind: Distribution, server: SearchServer) -> None:
+def _wait(server: SearchServer, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _START_DEADLINE_S
     while time.monotonic() < deadline:
-        if server.process.poll() is not None:
+        if process.poll() is not None:
             break
         try:
             with urllib.request.urlopen(f"{server.url}/_cluster/health", timeout=2):
@@ -292,7 +309,7 @@ def _wait(kind: Distribution, server: SearchServer) -> None:
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)  # between two questions: a starting server tells nobody
     console = (server.folder / "console").read_text(errors="replace")
-    raise NoServer(f"{kind.title} did not start: {console[-1500:]}")
+    raise NoServer(f"{server.kind.title} did not start: {console[-1500:]}")
 
 
 def _ordinary_user() -> str | None:
