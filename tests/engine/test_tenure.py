@@ -12,12 +12,12 @@ import pytest
 
 from fix_postgres import Database
 from flusso.capture.slot import read_slot
-from flusso.engine import provision
+from flusso.engine import pipeline, provision
 from flusso.engine.pipeline import run_pipeline
 from flusso.engine.policy import Patience
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.tenure import Tenure
-from flusso.errors import FlussoError, IndexTaken, SinkRefused, SinkUnavailable
+from flusso.errors import FlussoError, GenerationGone, IndexTaken, SinkRefused, SinkUnavailable
 from flusso.schema.model import IndexSchema
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.sqlite.sink import SqliteSink
@@ -111,4 +111,17 @@ def test_who_was_replaced_learns_so_by_its_beat(spec: PipelineSpec) -> None:
         for given in (tenure, None):
             assert provision.prepare(spec, lambda event: None, threading.Event(), tenure=given)
         wait_until(lambda: isinstance(tenure.failure, IndexTaken), what="the word that another writes")
+        tenure.flow()
+
+
+def test_who_was_replaced_ends_instead_of_looking_again_at_what_it_lost(spec: PipelineSpec) -> None:
+    spec = replace(spec, look_s=600.0)
+    met, never = GenerationGone("the index is gone"), threading.Event()
+    with Tenure(spec) as tenure:
+        prepared = provision.prepare(spec, lambda event: None, never, tenure=tenure)
+        assert prepared is not None
+        assert pipeline._begins_again(met, spec, prepared, never, tenure) is None
+        assert provision.prepare(spec, lambda event: None, never)
+        with pytest.raises(IndexTaken, match="a later start"):
+            pipeline._begins_again(met, spec, prepared, never, tenure)
         tenure.flow()

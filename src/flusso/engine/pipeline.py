@@ -62,7 +62,7 @@ def run_pipeline(
                     Pipeline(spec, within, session, tell, stop, tenure).run()
                     return
                 except FlussoError as error:
-                    anew = _begins_again(error, spec, prepared, stop)
+                    anew = _begins_again(error, spec, prepared, stop, tenure)
                     tell(Retrying(str(error), 1, 0.0, time.time()))
                 prepared = _await_prepared(spec, tell, stop, anew, tenure)
     finally:
@@ -76,15 +76,19 @@ def _within_limits(spec: PipelineSpec, prepared: Prepared, session: Session) -> 
 
 
 def _begins_again(
-    error: FlussoError, spec: PipelineSpec, prepared: Prepared, stop: threading.Event
+    error: FlussoError, spec: PipelineSpec, prepared: Prepared, stop: threading.Event, tenure: Tenure
 ) -> FlussoError | None:
     """Say why every index is filled anew, if so; raise the error if it is the end.
 
-    A reseed that loses its slot before it is whole does not begin again: it would go on for ever.
+    Who was replaced meets it in many ways, as a generation that is gone or a slot that moved on, and ends:
+    it would take everything back from the other as soon as that lets go of the slot for a moment. A reseed
+    that loses its slot before it is whole does not begin again: it would go on for ever.
     """
     if stop.is_set():
         raise error
     if needs_new_look(error):
+        if taken := tenure.look():
+            raise taken from error
         return None
     if spec.reseeds and is_mended_by_reseed(error) and not prepared.ledger.unseeded():
         return error

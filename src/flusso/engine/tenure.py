@@ -65,6 +65,11 @@ class Tenure:
         if self._thread is not None:
             self._beat()
 
+    def look(self) -> FlussoError | None:
+        """Say whether another start has taken the indexes by now; nothing when a sink does not answer."""
+        self._beat()
+        return self.failure
+
     def flow(self) -> None:
         """Take note that the slot is read from now on: a later start goes on there."""
         self.has_made_slot = False
