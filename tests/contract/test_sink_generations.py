@@ -74,7 +74,7 @@ def test_who_was_replaced_moves_no_reader(sink: Sink, spec: SinkSpec, step: str)
 def test_claiming_what_is_gone_does_nothing(sink: Sink) -> None:
     sink.drop(FIRST)
     sink.claim(replace(FIRST, keeps_references=True, term=5))
-    assert not sink.exists(FIRST)
+    assert sink.uuids(FIRST) is None
 
 
 def test_dropping_a_generation_leaves_nothing_of_it_and_touches_no_other(sink: Sink) -> None:
@@ -85,7 +85,7 @@ def test_dropping_a_generation_leaves_nothing_of_it_and_touches_no_other(sink: S
     sink.publish(SECOND)
     for _ in range(2):
         sink.drop(FIRST)
-    assert (sink.exists(FIRST), sink.exists(SECOND)) == (False, True)
+    assert (sink.uuids(FIRST) is None, sink.uuids(SECOND) is None) == (True, False)
     assert [state.generation for state in sink.load_states().all] == [SECOND.generation]
     assert [hit.id for hit in sink.search("books", "momo", 10)] == ["1"]
 
@@ -168,3 +168,18 @@ def test_writing_to_a_generation_that_is_gone_is_refused_and_makes_nothing(
     for _ in range(2):
         with pytest.raises(GenerationGone):
             sink.write(FIRST, writes, refresh=False)
+
+
+def test_a_generation_keeps_its_uuids_and_one_made_anew_in_its_place_has_others(
+    sink: Sink, spec: SinkSpec
+) -> None:
+    before = sink.uuids(FIRST)
+    sink.write(FIRST, [book("Momo", 5)], refresh=True)
+    sink.ensure(replace(FIRST, term=5), SCHEMA)
+    other = spec.open()
+    assert other.uuids(FIRST) == before
+    other.close()
+    sink.drop(FIRST)
+    assert sink.uuids(FIRST) is None
+    sink.ensure(FIRST, SCHEMA)
+    assert not before or sink.uuids(FIRST) != before

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from test_continuity import FRESH, STATE, standing
 
+from flusso.engine.continuity import is_another
 from flusso.engine.generations import Fate, Roles, decide
-from flusso.errors import IndexLeftBehind, SlotAdvanced, SlotMissing
+from flusso.errors import IndexLeftBehind, SlotAdvanced, SlotMissing, SourceReplaced
 from flusso.sinks.base import IndexState
 
 SERVING = STATE
@@ -187,3 +188,30 @@ def test_what_was_put_back_or_left_out_while_others_went_on_is_replaced_unasked(
 def test_a_slot_beyond_what_everything_that_it_feeds_has_stops(recorded: dict[str, int]) -> None:
     with pytest.raises(SlotAdvanced):
         decide([SERVING], FRESH, standing(confirmed=1500, recorded=recorded), reseeds=False)
+
+
+def test_what_was_put_back_with_its_state_is_replaced_unasked_but_not_from_another_database() -> None:
+    ahead = standing(confirmed=1500)
+    fate = decide([SERVING], FRESH, ahead, reseeds=False, unfit={3: "it was put back"}, put_back={3})
+    assert shown(fate) == ([4], [])
+    assert isinstance(fate.because, SlotAdvanced)
+    other = replace(ahead, system_identifier="78")
+    with pytest.raises(SourceReplaced):
+        decide([SERVING], FRESH, other, reseeds=False, unfit={3: "it was put back"}, put_back={3})
+
+
+@pytest.mark.parametrize(
+    ("was", "found", "is_other"),
+    [
+        ((), ("a",), False),
+        (("a",), ("a",), False),
+        (("a", "b"), ("a",), False),
+        (("a",), ("a", "b"), False),
+        (("a",), ("c",), True),
+        (("a", "b"), ("a", "c"), True),
+    ],
+)
+def test_a_generation_is_another_when_a_part_that_is_known_has_another_uuid(
+    was: tuple[str, ...], found: tuple[str, ...], is_other: bool
+) -> None:
+    assert is_another(replace(STATE, uuids=was), found) is is_other

@@ -162,7 +162,7 @@ def test_a_page_in_front_of_the_server_is_not_taken_for_what_it_holds(
     sink.save_state(IndexState("books", "a" * 64, 1))
     proxy.rule = astray
     steps: list[Callable[[], object]] = [
-        lambda: sink.exists(TARGET),
+        lambda: sink.uuids(TARGET),
         lambda: sink.load_states(),
         lambda: sink.write(TARGET, WRITES[:1], refresh=False),
         lambda: sink.read(TARGET, ["0"]),
@@ -175,7 +175,7 @@ def test_a_page_in_front_of_the_server_is_not_taken_for_what_it_holds(
         with pytest.raises(SinkUnavailable, match="something else than"):
             step()
     proxy.rule = lambda asked, forward: forward(asked)
-    assert (sink.exists(KEEPING), len(sink.load_states().all)) == (True, 1)
+    assert (sink.uuids(KEEPING) is None, len(sink.load_states().all)) == (False, 1)
     sink.close()
 
 

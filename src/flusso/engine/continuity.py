@@ -7,7 +7,7 @@ typed error, or begins a new generation beside the serving one; `generations` de
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flusso.capture.fingerprint import Marks
@@ -79,6 +79,7 @@ def begun(fresh: IndexState, now: Standing) -> IndexState:
         witness=now.position,
         highest_version=0,
         seeding=Seeding(),
+        uuids=(),
         beat=0.0,
     )
 
@@ -97,6 +98,14 @@ def index_of(plan: str) -> str:
 def is_unwritten(state: IndexState) -> bool:
     """Whether nothing can have been written to the generation: no run has begun it."""
     return not state.slot
+
+
+def is_another(before: IndexState, uuids: Sequence[str]) -> bool:
+    """Whether a sink holds something else than what was written to, in its place and under its name.
+
+    A generation may keep less beside its documents than it did; that makes no other of it.
+    """
+    return any(was != found for was, found in zip(before.uuids, uuids, strict=False))
 
 
 def find_other_server(before: IndexState, found: Lineage) -> FlussoError | None:

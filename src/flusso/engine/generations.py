@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from flusso.engine.continuity import Standing, begun, continued, find_break, is_unwritten
 from flusso.engine.policy import is_mended_by_reseed
-from flusso.errors import FlussoError, IndexLeftBehind
+from flusso.errors import FlussoError, IndexLeftBehind, SlotAdvanced
 from flusso.sinks.base import IndexState, States
 
 
@@ -81,6 +81,7 @@ def decide(
     anew: FlussoError | None = None,
     unfit: Mapping[int, str] | None = None,
     gone: Collection[int] = (),
+    put_back: Collection[int] = (),
     above: int = 0,
     keeps: int = 0,
 ) -> Fate:
@@ -88,14 +89,15 @@ def decide(
 
     `states` is what the sink remembers, `fresh` what is declared. `anew` breaks every generation, for that
     reason; `is_asked` wants a new one whatever the others are; `unfit` says of some why they cannot be
-    written any more, and those that are `gone` were deleted by someone else. A new one is numbered `above`
-    what the sink holds without remembering it. After a move that a crash cut short, so many are kept as
-    `keeps` says.
+    written any more, and those that are `gone` were deleted by someone else; those of the unfit that are `put
+    back` may have lost what their states say as well. A new one is numbered `above` what the sink holds
+    without remembering it. After a move that a crash cut short, so many are kept as `keeps` says.
     """
     roles = Roles.of([state for state in states if state.generation not in gone])
     kept, dropped = _split_kept(roles, keeps)
     dropped += [state for state in states if state.generation in gone] + list(roles.leftovers)
-    written, frozen, because = _served(roles.serving, fresh, now, anew, unfit or {}, is_asked or reseeds)
+    may_replace = is_asked or reseeds
+    written, frozen, because = _served(roles.serving, fresh, now, anew, unfit or {}, put_back, may_replace)
     for state in kept:
         is_lost = anew or find_break(state, now) or (unfit or {}).get(state.generation)
         dropped.append(state) if is_lost else written.append(continued(state, now))
@@ -124,12 +126,14 @@ def _served(
     now: Standing,
     anew: FlussoError | None,
     unfit: Mapping[int, str],
+    put_back: Collection[int],
     reseeds: bool,
 ) -> tuple[list[IndexState], IndexState | None, FlussoError | None]:
     """Say whether what readers see is written on or frozen, and what it has lost if a new one replaces it."""
     if serving is None or serving.stale:
         return [], serving, None
-    broken = _judged(serving, fresh, now, anew, reseeds=reseeds)
+    is_put_back = serving.generation in put_back
+    broken = _judged(serving, fresh, now, anew, reseeds=reseeds, is_put_back=is_put_back)
     because = broken if serving.digest == fresh.digest else None
     why = broken.message if broken else unfit.get(serving.generation)
     if why:
@@ -138,16 +142,24 @@ def _served(
 
 
 def _judged(
-    serving: IndexState, fresh: IndexState, now: Standing, anew: FlussoError | None, *, reseeds: bool
+    serving: IndexState,
+    fresh: IndexState,
+    now: Standing,
+    anew: FlussoError | None,
+    *,
+    reseeds: bool,
+    is_put_back: bool,
 ) -> FlussoError | None:
     """Say why the serving generation cannot go on; raise when nothing may take its place unasked.
 
-    With another schema it is replaced anyway. So is what a sink holds that was put back: nothing was lost.
+    With another schema it is replaced anyway. So is what a sink holds that was put back: nothing was lost,
+    and if its state went back with it, it was we who moved the slot beyond.
     """
     broken = anew or find_break(serving, now)
     if broken is None:
         return None
-    is_replaced = reseeds or serving.digest != fresh.digest or isinstance(broken, IndexLeftBehind)
+    is_behind = isinstance(broken, IndexLeftBehind) or (is_put_back and isinstance(broken, SlotAdvanced))
+    is_replaced = reseeds or serving.digest != fresh.digest or is_behind
     if not is_mended_by_reseed(broken) or not is_replaced:
         raise broken
     return broken

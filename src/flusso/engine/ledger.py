@@ -280,6 +280,13 @@ class Ledger:
                     entry.state = replace(entry.state, debts=join(entry.state.debts, debt))
                     _save(entry)
 
+    def remember_uuids(self, entry: Entry, uuids: tuple[str, ...]) -> None:
+        """Remember what a generation is written to from now on."""
+        if entry.state.uuids != uuids:
+            with self._lock:
+                entry.state = replace(entry.state, uuids=uuids)
+                _save(entry)
+
     def remember_catalog(self, entry: Entry, catalog: str) -> None:
         """Remember what the tables of an index look like, once all that follows from it is owed."""
         with self._lock:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from flusso.capture.coverage import read_marks
 from flusso.engine import work
 from flusso.engine.catalogs import find_outdated
-from flusso.engine.continuity import Published
+from flusso.engine.continuity import Published, is_another
 from flusso.engine.provision import Prepared
 from flusso.engine.retry import as_failure
 from flusso.engine.roster import load_states
@@ -90,16 +90,19 @@ class Lookout:
         return None
 
     def _find_gone(self) -> GenerationGone | None:
-        """Say whether a generation was deleted by someone else; nothing when a sink does not answer."""
+        """Say whether someone deleted or put back a generation; nothing when a sink does not answer."""
         ledger = self.prepared.ledger
         with contextlib.suppress(SinkError):
             for entry in list(ledger.entries):
                 sink, target = entry.destination.sink, entry.destination.target
-                if not sink.capabilities.keeps_state or work.sink(sink).exists(target):
+                if not sink.capabilities.keeps_state:
                     continue
-                if entry in ledger.entries:  # else readers have moved on, and it was dropped in order
-                    what = f'generation {target.generation} of index "{target.index}"'
+                uuids = work.sink(sink).uuids(target)
+                what = f'generation {target.generation} of index "{target.index}"'
+                if uuids is None and entry in ledger.entries:  # else it was dropped in order
                     return GenerationGone(f'{what} is no longer in sink "{sink.name}"')
+                if uuids is not None and is_another(entry.state, uuids):
+                    return GenerationGone(f'{what} was put back or made anew in sink "{sink.name}"')
         return None
 
     def _find_gap(self, conn: Connection) -> PublicationError | None:

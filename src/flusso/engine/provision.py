@@ -328,7 +328,9 @@ def _name(blockers: Sequence[Blocker]) -> str:
 def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
     ledger.save_all()  # first: what is there and not known is an orphan
     for entry in ledger.entries:
-        work.sink(entry.destination.sink).ensure(entry.destination.target, schemas[entry.plan_name])
+        sink, target = work.sink(entry.destination.sink), entry.destination.target
+        sink.ensure(target, schemas[entry.plan_name])
+        ledger.remember_uuids(entry, sink.uuids(target) or ())
     for entry in ledger.entries:
         if entry.state.serves:  # a crash may have come before readers had moved
             work.sink(entry.destination.sink).publish(entry.destination.target)

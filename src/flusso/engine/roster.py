@@ -10,12 +10,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from flusso.builder.plan import IndexPlan, Reference
 from flusso.capture.fingerprint import Marks
 from flusso.catalog import TableName
 from flusso.engine import work
-from flusso.engine.continuity import Standing, is_unwritten, plan_of
+from flusso.engine.continuity import Standing, is_another, is_unwritten, plan_of
 from flusso.engine.events import Listener, Reseeding, Waiting
 from flusso.engine.generations import Fate, decide
 from flusso.engine.ledger import Entry, Ledger
@@ -32,6 +33,8 @@ _SILENT_BEATS = 3
 _UNKNOWN_SCHEMA = "it was made by a schema that this release of flusso does not know"
 _UNFIT_SCHEMA = "the database no longer has what its schema reads"
 _PARTLY_GONE = "a part of it was deleted from its sink"
+_PUT_BACK = "it was put back or made anew in its sink"
+_LOST = (_PARTLY_GONE, _PUT_BACK)
 
 
 @dataclass(slots=True)
@@ -221,21 +224,24 @@ class _Scribe:
         self, sink: SinkSpec, fresh: IndexState, states: Iterable[IndexState], *, is_asked: bool, keeps: int
     ) -> Fate:
         known = tuple(_with_references(_with_schema(state, fresh), fresh, self.plans) for state in states)
-        gone = _find_gone(sink, known)
-        read = _find_read(sink, fresh.index) & gone if gone else gone
-        return decide(
+        lost = _find_lost(sink, known)
+        read = _find_read(sink, fresh.index, lost) if lost else {}
+        judge = partial(
+            decide,
             known,
             fresh,
             self.now,
             reseeds=self.reseeds,
             is_asked=is_asked,
             anew=self.anew,
-            unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans))
-            | dict.fromkeys(read, _PARTLY_GONE),
-            gone=gone - read,
-            above=0 if known else _highest_held(sink, fresh.index),
+            unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans)) | read,
+            gone=lost.keys() - read.keys(),
+            put_back={number for number, why in read.items() if why == _PUT_BACK},
             keeps=keeps,
         )
+        fate = judge()
+        begins = {state.generation for state in fate.written} - {state.generation for state in known}
+        return judge(above=_highest_held(sink, fresh.index)) if begins else fate
 
     def _tell_lost(self, index: IndexSpec, sink: SinkSpec, fate: Fate, before: States) -> None:
         lost = [state for state in fate.dropped if state.serves]
@@ -245,8 +251,8 @@ class _Scribe:
         elif lost:
             gone = f'generation {lost[0].generation} is no longer in sink "{sink.name}"'
             self.tell(Reseeding(index.name, gone))
-        elif fate.frozen is not None and fate.frozen.stale == _PARTLY_GONE and known and not known.stale:
-            self.tell(Reseeding(index.name, f"generation {known.generation}: {_PARTLY_GONE}"))
+        elif fate.frozen is not None and fate.frozen.stale in _LOST and known and not known.stale:
+            self.tell(Reseeding(index.name, f"generation {known.generation}: {fate.frozen.stale}"))
 
 
 def _with_schema(state: IndexState, fresh: IndexState) -> IndexState:
@@ -262,24 +268,31 @@ def _with_references(state: IndexState, fresh: IndexState, plans: Mapping[str, I
     return replace(state, references=tuple(each for each in state.references if each in written))
 
 
-def _find_gone(sink: SinkSpec, states: Iterable[IndexState]) -> frozenset[int]:
-    """Say which generations someone has deleted."""
-    written = [state for state in states if not is_unwritten(state)]
-    return frozenset(each.generation for each in written if not work.sink(sink).exists(each.target))
+def _find_lost(sink: SinkSpec, states: Iterable[IndexState]) -> dict[int, str]:
+    """Say of which generations someone has deleted something, or put something else in the place."""
+    lost: dict[int, str] = {}
+    for state in states:
+        uuids = () if is_unwritten(state) else work.sink(sink).uuids(state.target)
+        if uuids is None:
+            lost[state.generation] = _PARTLY_GONE
+        elif is_another(state, uuids):
+            lost[state.generation] = _PUT_BACK
+    return lost
 
 
 def _highest_held(sink: SinkSpec, index: str) -> int:
-    """Give the number of the newest generation in a sink that has lost what it remembered: whatever is in it,
-    nobody knows what became of it since."""
+    """Give the number of the newest generation in a sink. It may have lost, or been put back to, what it
+    remembers: nobody then knows what became of those that it holds, and a new one must not be one of them."""
     if not sink.capabilities.keeps_state:
         return 0
     return max((held.generation for held in work.sink(sink).held() if held.index == index), default=0)
 
 
-def _find_read(sink: SinkSpec, index: str) -> frozenset[int]:
-    """Say which generations readers see. What is left of one stays theirs until another is whole."""
+def _find_read(sink: SinkSpec, index: str, lost: Mapping[int, str]) -> dict[int, str]:
+    """Choose those that readers see. What is left of one stays theirs until another is whole."""
     held = work.sink(sink).held()
-    return frozenset(each.generation for each in held if each.index == index and each.is_read)
+    read = {each.generation for each in held if each.index == index and each.is_read}
+    return {number: why for number, why in lost.items() if number in read}
 
 
 def _find_unfit(

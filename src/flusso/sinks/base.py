@@ -130,6 +130,8 @@ class IndexState:
     """Which start of flusso wrote it last: a later one has a higher number."""
     seeding: Seeding = field(default=Seeding())
     """How far its seed has come."""
+    uuids: tuple[str, ...] = ()
+    """Those of what it was written to, as the sink told them; none when that is not known."""
     beat: float = 0.0
     """Changes every few seconds while someone writes it; zero when whoever did has ended in order."""
 
@@ -253,8 +255,13 @@ class Sink(Protocol):
     def refresh(self, target: IndexTarget) -> None:
         """Make everything written so far searchable. Driver."""
 
-    def exists(self, target: IndexTarget) -> bool:
-        """Say whether the generation is there, with all that is kept beside its documents. Driver."""
+    def uuids(self, target: IndexTarget) -> tuple[str, ...] | None:
+        """Tell the generation from any other of its name; None when it is gone, or a part of it. Driver.
+
+        One for its documents, then one for what is kept beside them. Whatever somebody made anew in their
+        place, or put back from a backup, has others. Empty where the states lie in the same thing as the
+        documents: both go back together, and the witness shows it.
+        """
 
     def purge(self, target: IndexTarget) -> None:
         """Take out the marks that removals have left. Driver, before readers see the generation; idempotent.

@@ -76,6 +76,7 @@ def state_from_json(text: str) -> IndexState:
         found = _known(IndexState, json.loads(text))
         found["debts"] = tuple(map(_debt, found.get("debts", ())))
         found["references"] = tuple(found.get("references", ()))
+        found["uuids"] = tuple(found.get("uuids", ()))
         found.setdefault("serves", found.get("is_seeded", False))
         found["seeding"] = _seeding(found.get("seeding", {}))
         return IndexState(**found)

@@ -92,9 +92,9 @@ class StdoutSink:
     def refresh(self, target: IndexTarget) -> None:
         """Every write was flushed already."""
 
-    def exists(self, target: IndexTarget) -> bool:
+    def uuids(self, target: IndexTarget) -> tuple[str, ...] | None:
         """What is printed is there."""
-        return True
+        return ()
 
     def purge(self, target: IndexTarget) -> None:
         """Nothing is kept."""

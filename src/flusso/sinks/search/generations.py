@@ -193,6 +193,18 @@ def create_index(server: Server, name: str, body: object) -> bool:
     return answer.status != 400
 
 
+def read_uuid(server: Server, name: str) -> str:
+    """Tell an index from any other that had its name. Raises `GenerationGone` when there is none.
+
+    One that is restored gets a new uuid; where a closed one was in its place it keeps that one's, and gets a
+    new history.
+    """
+    found = server.request("GET", f"/{name}/_settings/index.uuid,index.history.uuid").json
+    index = found[name]["settings"]["index"]
+    history = index.get("history", {}).get("uuid")
+    return f"{index['uuid']}/{history}" if history else str(index["uuid"])
+
+
 def _explained(answer: Answer) -> str:
     """No document is involved here, so the server's own words can be shown."""
     return f"{answer.error_type}, {answer.reason}" if answer.reason else answer.error_type

@@ -30,6 +30,7 @@ from flusso.sinks.search.generations import (
     ensure_generation,
     list_generations,
     publish_generation,
+    read_uuid,
 )
 from flusso.sinks.search.mend import Fields, mend, opaque_fields
 from flusso.sinks.search.own import OwnIndexes
@@ -159,18 +160,14 @@ class SearchSink:
         """Make everything written so far searchable."""
         self._server.refresh(self._names.concrete(target))
 
-    def exists(self, target: IndexTarget) -> bool:
+    def uuids(self, target: IndexTarget) -> tuple[str, ...] | None:
         """Look for the generation's index, and that of its references: made anew, it would find nothing."""
         names = [self._names.concrete(target)]
         names += [self._names.references(target)] if target.keeps_references else []
-        return all(self._is_there(name) for name in names)
-
-    def _is_there(self, name: str) -> bool:
         try:
-            self._server.request("GET", f"/{name}/_settings/index.uuid")
+            return tuple(read_uuid(self._server, name) for name in names)
         except GenerationGone:
-            return False
-        return True
+            return None
 
     def purge(self, target: IndexTarget) -> None:
         """Delete the documents that stand for removals."""

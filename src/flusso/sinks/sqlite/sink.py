@@ -187,10 +187,11 @@ class SqliteSink:
     def refresh(self, target: IndexTarget) -> None:
         """A committed write can be searched already."""
 
-    def exists(self, target: IndexTarget) -> bool:
-        """Look for the generation, in the file that is there now."""
+    def uuids(self, target: IndexTarget) -> tuple[str, ...] | None:
+        """Look for the generation, in the file that is there now; what is remembered is in the same file."""
         with translated(self._path):
-            return self._is_in_place() and find_generation(self._conn, target) is not None
+            is_there = self._is_in_place() and find_generation(self._conn, target) is not None
+            return () if is_there else None
 
     def purge(self, target: IndexTarget) -> None:
         """A removal keeps its row, with its version: there is nothing to take out."""
