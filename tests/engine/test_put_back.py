@@ -21,7 +21,7 @@ from flusso.engine.lookout import Lookout
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.tenure import Tenure
-from flusso.errors import GenerationGone
+from flusso.errors import GenerationGone, SlotAdvanced
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market
 from pipelines import current_lsn, market_spec, publish_seeded
@@ -123,6 +123,17 @@ def test_documents_that_were_put_back_with_their_state_are_filled_anew_above_wha
     assert bed.generations() == {1: True, 2: False, 3: False}
     bed.seed(again)
     assert bed.generations() == {2: False, 3: True}
+
+
+def test_states_that_were_put_back_alone_look_like_a_slot_that_somebody_moved(bed: Bed) -> None:
+    prepared = bed.start()
+    bed.seed(prepared)
+    with snapshot_of(bed.sink, bed.meta) as snapshot:
+        bed.go_on(prepared)
+        snapshot.put_back(bed.meta)
+    with pytest.raises(SlotAdvanced):
+        bed.start()
+    assert bed.generations() == {1: True}
 
 
 def test_documents_that_are_put_back_while_nothing_is_written_are_noticed(bed: Bed) -> None:
