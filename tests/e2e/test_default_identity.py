@@ -98,14 +98,25 @@ def test_an_identity_that_shows_less_begins_a_new_generation(
     assert_exact(database18, spec)
 
 
+@pytest.mark.parametrize(
+    ("identities", "how"),
+    [
+        pytest.param(("default", "full"), {"keeps_references": True}, id="set back by hand"),
+        pytest.param(("default",), {"manages_identity": True}, id="set back by flusso"),
+    ],
+)
 def test_an_identity_that_hid_what_rows_left_while_nobody_looked_leaves_nothing_stale(
-    database18: Database, spark_session: Session, tmp_path: Path
+    database18: Database,
+    spark_session: Session,
+    tmp_path: Path,
+    identities: tuple[str, ...],
+    how: dict[str, bool],
 ) -> None:
     """The catalog is as it was; only the log knows."""
     create_market(database18, users=20)
-    spec = market_spec(database18, sqlite_sink(tmp_path), keeps_references=True)
+    spec = market_spec(database18, sqlite_sink(tmp_path), **how)
     run_once(spec, spark_session)
-    for identity in ("default", "full"):
+    for identity in identities:
         database18.execute(f"alter table orders replica identity {identity}")
         database18.execute("delete from orders where id = 3; update orders set user_id = 5 where id = 4")
     run_once(spec, spark_session)

@@ -73,8 +73,8 @@ class IndexPlan:
     references: tuple[Reference, ...] = ()
     """The places whose rows the statements give as tokens, in a last column."""
     exact: frozenset[str] = frozenset()
-    """Of an index that keeps references the paths, by `Path.place`, that nothing may leave unseen: the WAL
-    shows their old links, or a reference stands for them. An index without has none."""
+    """The paths, by `Path.place`, that nothing may leave unseen: the WAL shows their old links, or references
+    stand for them. None where what is stale is taken for granted."""
 
 
 def compile_index(

@@ -106,6 +106,11 @@ def find_seen(plans: Iterable[IndexPlan], needs: Collection[IdentityNeed]) -> It
                 yield Seen(plan.index, path.field, path.table, path.columns)
 
 
+def find_exact(plan: IndexPlan, needs: Collection[IdentityNeed]) -> frozenset[str]:
+    """Name the paths, by `Path.place`, whose old links no identity leaves out."""
+    return frozenset(path.place for path in plan.paths if not any(_lacks(need, path) for need in needs))
+
+
 def find_blind(plans: Iterable[IndexPlan], needs: Collection[IdentityNeed]) -> Iterator[Blind]:
     """List each place whose old links the identity of a table does not show."""
     for plan in plans:

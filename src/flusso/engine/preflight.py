@@ -25,7 +25,7 @@ from flusso.capture.identity import IdentityNeed
 from flusso.capture.prerequisites import inspect_failover, inspect_prerequisites, inspect_replica
 from flusso.catalog import Catalog
 from flusso.diagnostic import Code, Diagnostic, Severity
-from flusso.engine.blind import Blind, Seen, as_served, find_blind, find_seen, weigh
+from flusso.engine.blind import Blind, Seen, as_served, find_blind, find_exact, find_seen, weigh
 from flusso.engine.continuity import index_of
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import SchemaError, SourceRefused
@@ -73,7 +73,19 @@ def examine(conn: Connection, spec: PipelineSpec, ask: Callable[[], Collection[S
     if spec.manages_identity:
         findings += (_managed(need) for need in coverage.identities if need.is_mendable)
     seen = tuple(find_seen(checked.plans, _needs(spec, coverage)))
-    return Examined(tuple(findings), catalog, checked.plans, coverage, blind, seen)
+    plans = _as_managed(spec, checked.plans, coverage)
+    return Examined(tuple(findings), catalog, plans, coverage, blind, seen)
+
+
+def _as_managed(
+    spec: PipelineSpec, plans: tuple[IndexPlan, ...], coverage: Coverage
+) -> tuple[IndexPlan, ...]:
+    """Say which paths are exact once identities are set, whatever stands there now: where one that showed
+    less was there for a while, the log has rows whose old links it hides, and they must not pass unseen."""
+    if not spec.manages_identity:
+        return plans
+    needs = _needs(spec, coverage)
+    return tuple(replace(plan, exact=find_exact(plan, needs)) for plan in plans)
 
 
 def refuse(findings: Sequence[Diagnostic]) -> None:
