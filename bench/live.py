@@ -32,7 +32,7 @@ def measure(stage: Stage) -> Iterator[Row]:
     pipeline = stage.following()
     with stage.connect() as conn:
         warm_up(stage, pipeline, conn)
-        rates = [_large_transaction(stage, pipeline, conn) for _ in range(stage.sizes.transactions)]
+        rates = [change_transaction(stage, pipeline, conn) for _ in range(stage.sizes.transactions)]
         yield Row(
             f"one transaction of {stage.sizes.transaction:,} updates, all searchable",
             f"{thousands(median(rates))} documents/s",
@@ -96,17 +96,18 @@ def change_one(
     return until(pipeline, lambda: stage.search.find(INDEX, mark) == 1, _POLL_S)
 
 
-def spread(waits: list[float]) -> str:
-    """Write waits as percentiles."""
-    return ", ".join(f"p{percent} {percentile(waits, percent):.3f} s" for percent in (50, 95, 99))
-
-
-def _large_transaction(stage: Stage, pipeline: Pipeline, conn: Connection) -> float:
+def change_transaction(stage: Stage, pipeline: Pipeline, conn: Connection) -> float:
+    """Update many users at once; give how many of them became searchable in a second."""
     mark, size = f"many{next(_marks)}", stage.sizes.transaction
     conn.execute("update users set mark = %s where id <= %s", (mark, size))
     seconds = until(pipeline, lambda: stage.search.find(INDEX, mark) == size, 0.02)
     conn.execute("vacuum users")
     return size / seconds
+
+
+def spread(waits: list[float]) -> str:
+    """Write waits as percentiles."""
+    return ", ".join(f"p{percent} {percentile(waits, percent):.3f} s" for percent in (50, 95, 99))
 
 
 def until(pipeline: Pipeline, condition: Callable[[], bool], poll_s: float) -> float:
