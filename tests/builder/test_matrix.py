@@ -4,7 +4,7 @@ One test for each cell of the matrix: the change is made in Postgres, read from 
 documents that a SELECT gives otherwise than before must be among those found, and those found must be the
 ones that the cell names. All of it twice: with the identities that the worlds set, and with the default one
 on every table, where documents are found by the references that a SQLite sink keeps of them. A cell of each
-kind looks them up in OpenSearch too.
+kind looks them up in OpenSearch too, in `make stress` every cell.
 """
 
 from __future__ import annotations
@@ -60,20 +60,21 @@ def rounds_of_each_kind() -> Rounds:
     return [{n: places[at] for n, places in chosen.items() if at < len(places)} for at in range(longest)]
 
 
-def params_of(rounds: Rounds) -> list[Any]:
+def params_of(rounds: Rounds, *, is_sized: bool = False) -> list[Any]:
     found = sorted((number, place) for chosen in rounds for number, place in chosen.items())
     return [
         pytest.param(
             number,
             place,
             id=f"{(world := WORLDS[number]).name}: {(cell := world.cells[place]).row}, {cell.column}",
-            marks=[pytest.mark.sized] if world in FURTHER_CHAINS else [],
+            marks=[pytest.mark.sized] if is_sized or world in FURTHER_CHAINS else [],
         )
         for number, place in found
     ]
 
 
-ALL, OF_EACH_KIND = all_rounds(), rounds_of_each_kind()
+ALL = all_rounds()
+SEARCHED = ALL if IS_FULL else rounds_of_each_kind()
 
 AS_IT_COMES = """
 do $$
@@ -204,7 +205,7 @@ def scene(
 @pytest.fixture(scope="module")
 def searched_scene(server_of: Callable[[int], EmbeddedServer], opensearch_url: str) -> Iterator[Scene]:
     place = new_place(OpenSearchSpec, opensearch_url)
-    with closing(place.spec().open()) as sink, playing(server_of(18), OF_EACH_KIND, sink) as scene:
+    with closing(place.spec().open()) as sink, playing(server_of(18), SEARCHED, sink) as scene:
         yield scene
     place.clear()
 
@@ -219,7 +220,7 @@ def test_a_change_reaches_exactly_the_documents_it_touches(scene: Scene, number:
 
 
 @pytest.mark.opensearch
-@pytest.mark.parametrize(("number", "place"), params_of(OF_EACH_KIND))
+@pytest.mark.parametrize(("number", "place"), params_of(SEARCHED, is_sized=IS_FULL))
 def test_a_blind_change_finds_its_documents_by_what_opensearch_keeps_of_them(
     searched_scene: Scene, number: int, place: int
 ) -> None:
