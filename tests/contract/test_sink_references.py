@@ -89,9 +89,10 @@ def test_remembered_tokens_survive_reopening_until_they_are_forgotten(keeper: Si
     keeper.close()
     again = spec.open()
     assert sorted(again.remembered_tokens(KEEPING, 100)) == ["a", "b|\\", "c", "d"]
-    assert len(again.remembered_tokens(KEEPING, 2)) == 2
+    assert (len(again.remembered_tokens(KEEPING, 2)), again.count_tokens(KEEPING)) == (2, 4)
     again.forget_tokens(KEEPING, ["a", "b|\\", "never"])
     assert sorted(again.remembered_tokens(KEEPING, 100)) == ["c", "d"]
+    assert again.count_tokens(KEEPING) == 2
     assert sorted(again.find_references(KEEPING, ["a"])) == ["1"]
     again.close()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from faulty import FaultySpec
 from fix_postgres import Database
+from flusso.engine.events import DebtPaid, Event
 from flusso.engine.session import Session
 from flusso.engine.spec import PipelineSpec
 from flusso.sinks.search.opensearch import OpenSearchSpec
@@ -46,13 +48,7 @@ def test_what_leaves_while_ranges_are_held_back_and_after_is_found(
     spec = market_spec(database18, sink, keeps_references=True, look_s=0.5)
     (tmp_path / "hold").touch()
     with Run(spec, spark_session) as run:
-        run.wait((tmp_path / "held").exists, what="a range that is about to be written")
-        # Nothing is found for these, so nothing is written for them: the range overtakes the look-up.
-        database18.execute("delete from orders where id in (1, 2); delete from items where id in (50, 51)")
-        run.wait_confirmed(database18)
-        (tmp_path / "hold").unlink()
-        run.wait_seeded()
-        run.wait_exact(database18)
+        _lose_some(database18, run, tmp_path)
         assert_exact(database18, spec)  # before anything else builds the same documents
         for sql in LEAVING:
             database18.execute(sql)
@@ -60,6 +56,32 @@ def test_what_leaves_while_ranges_are_held_back_and_after_is_found(
         assert_exact(database18, spec)
         _change_identities(database18, run, spec)
     assert_exact(database18, spec)
+
+
+def test_more_rows_than_are_remembered_leave_nothing_stale(
+    database18: Database, spark_session: Session, tmp_path: Path
+) -> None:
+    create_market(database18, users=20)
+    database18.execute(AS_IT_COMES)
+    sink = FaultySpec(sqlite_sink(tmp_path), str(tmp_path))
+    spec = market_spec(database18, sink, keeps_references=True)
+    few = replace(spec, batch=replace(spec.batch, max_due=1))
+    (tmp_path / "hold").touch()
+    heard: list[Event] = []
+    with Run(few, spark_session, heard.append) as run:
+        _lose_some(database18, run, tmp_path)
+    assert_exact(database18, spec)
+    assert [event.documents for event in heard if isinstance(event, DebtPaid)] == [20]
+
+
+def _lose_some(database: Database, run: Run, folder: Path) -> None:
+    """Nothing is found for these, so nothing is written for them: the range overtakes the look-up."""
+    run.wait((folder / "held").exists, what="a range that is about to be written")
+    database.execute("delete from orders where id in (1, 2); delete from items where id in (50, 51)")
+    run.wait_confirmed(database)
+    (folder / "hold").unlink()
+    run.wait_seeded()
+    run.wait_exact(database)
 
 
 def _change_identities(database: Database, run: Run, spec: PipelineSpec) -> None:

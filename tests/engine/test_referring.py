@@ -32,6 +32,7 @@ from flusso.engine.quarantine import Quarantine
 from flusso.engine.room import Room
 from flusso.engine.work import Destination, WorkSpec
 from flusso.engine.writer import Writer
+from flusso.errors import SinkUnavailable
 from flusso.postgres.introspect import read_catalog
 from flusso.postgres.version import emit_version
 from flusso.schema.parse import parse_schema
@@ -222,9 +223,68 @@ def test_a_range_written_after_the_look_up_is_mended_when_the_seed_has_ended(
     assert orders_in(spec)["1"] == [10, 11]
     entry.is_settling = True
     assert ledger.remembering() == frozenset()
-    assert settle_due(turns(spec), spec, entry) > 0
+    assert settle_due(turns(spec), spec, ledger, entry) > 0
     assert orders_in(spec) == {"1": [11], "2": [12]}
-    assert settle_due(turns(spec), spec, entry) == 0
+    assert settle_due(turns(spec), spec, ledger, entry) == 0
+
+
+def test_beyond_what_is_remembered_all_that_is_held_is_built_when_the_seed_has_ended(
+    database18: Database, tmp_path: Path
+) -> None:
+    spec = made(database18, SqliteSpec("one", tmp_path / "one.db"), is_seeded=False)
+    (destination,) = spec.destinations["users"]
+    sink, target = work.sink(destination.sink), destination.target
+    ledger = Ledger([Entry(destination, IndexState("users", target.digest, 1))], most_due=1)
+    late = read_seed(spec)
+    for order in ("10", "12"):
+        database18.execute(f"delete from orders where id = {order}")
+        ledger.make_room(1)
+        assert process(replace(spec, remembers=ledger.remembering()), ("D", (order, None), None)).written == 0
+    assert (sink.remembered_tokens(target, 9), sink.count_tokens(target)) == (token_of(spec, "10"), 1)
+    write(spec, late)
+    # Another process, which knows only what the sink remembers.
+    (state,) = sink.load_states().all
+    entry = Entry(destination, state)
+    ledger = Ledger([entry])
+    assert settle_due(turns(spec), spec, ledger, entry) > 0
+    assert orders_in(spec) == {"1": [11], "2": []}
+    (state,) = sink.load_states().all
+    assert (state.is_all_due, sink.count_tokens(target)) == (False, 0)
+    assert settle_due(turns(spec), spec, ledger, entry) == 0
+
+
+def test_as_many_tokens_as_documents_are_remembered_and_counted_once_more_before_it_is_too_many(
+    spec: WorkSpec,
+) -> None:
+    (destination,) = spec.destinations["users"]
+    entry = Entry(destination, IndexState("users", destination.target.digest, 1))
+    ledger = Ledger([entry], most_due=1)
+    tokens = token_of(spec, "10"), token_of(spec, "11")
+    for changes, remembered in ((2, tokens[0]), (1, tokens[1])):
+        ledger.make_room(changes)
+        assert ledger.remembering() == {destination}
+        work.sink(destination.sink).remember_tokens(destination.target, remembered)
+    ledger.make_room(1)
+    assert ledger.remembering() == frozenset()
+
+
+def test_a_sink_that_cannot_be_told_that_all_is_due_is_told_again(
+    spec: WorkSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (destination,) = spec.destinations["users"]
+    entry = Entry(destination, IndexState("users", destination.target.digest, 1))
+    ledger = Ledger([entry], most_due=0)
+
+    def fail(*_: object) -> None:
+        raise SinkUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteSink, "save_state", fail)
+        ledger.make_room(3)
+    assert ledger.remembering() == {destination}
+    ledger.make_room(3)
+    (state,) = work.sink(destination.sink).load_states().all
+    assert state.is_all_due
 
 
 def test_the_last_look_up_writes_nothing_while_a_batch_is_in_hand(
@@ -235,6 +295,7 @@ def test_the_last_look_up_writes_nothing_while_a_batch_is_in_hand(
     spec = made(database18, SqliteSpec("one", tmp_path / "one.db"))
     (destination,) = spec.destinations["users"]
     entry = Entry(destination, IndexState("users", destination.target.digest, 1), is_settling=True)
+    ledger = Ledger([entry])
     work.sink(destination.sink).remember_tokens(destination.target, token_of(spec, "10"))
     is_in_hand, is_over, gate = threading.Event(), threading.Event(), Gate()
 
@@ -244,7 +305,7 @@ def test_the_last_look_up_writes_nothing_while_a_batch_is_in_hand(
             is_over.wait(10)
 
     before_a_write(monkeypatch, wait_for_the_batch)
-    last = threading.Thread(target=settle_due, args=(replace(turns(spec), gate=gate), spec, entry))  # type: ignore[arg-type]
+    last = threading.Thread(target=settle_due, args=(replace(turns(spec), gate=gate), spec, ledger, entry))  # type: ignore[arg-type]
     with gate.lock:
         is_in_hand.set()
         database18.execute("insert into orders values (13, 1)")
@@ -255,7 +316,7 @@ def test_the_last_look_up_writes_nothing_while_a_batch_is_in_hand(
         write(spec, (version, read_seed(spec)[1]))
         is_in_hand.clear()
     with gate.lock:
-        process(replace(spec, remembers=Ledger([entry]).remembering()), ("D", ("13", None), None))
+        process(replace(spec, remembers=ledger.remembering()), ("D", ("13", None), None))
     is_over.set()
     last.join(10)
     assert orders_in(spec) == {"1": [10, 11], "2": [12]}

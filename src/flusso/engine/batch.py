@@ -125,6 +125,7 @@ class BatchRunner:
         """Write the batch's documents, again and again while what fails may heal."""
         served = self.ledger.serving()
         refresh = self.refresher.choose(served, is_behind=end.is_behind)
+        self.ledger.make_room(changes)
         spec = self.ledger.narrow(replace(self.spec, quarantines=self.quarantine.holders))
 
         def attempt() -> Totals:

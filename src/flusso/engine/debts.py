@@ -146,7 +146,7 @@ class Payer:
     def _settle(self, entry: Entry) -> int:
         """Look up once more what rows left while turns were under way."""
         entry.is_settling = True
-        return settle_due(self.turns, self.spec, entry)
+        return settle_due(self.turns, self.spec, self.ledger, entry)
 
     def _report(self, entry: Entry, progress: _Progress, *, is_paid: bool) -> None:
         place = _place(entry)

@@ -31,6 +31,8 @@ class Entry:
     """Whether this sink takes only what changes: rows that it never saw are not missing."""
     is_settling: bool = False
     """Whether the last range or turn has ended, so that a look-up finds whatever they wrote."""
+    room: int = 0
+    """How many more tokens may be remembered for it before they are counted again."""
     plan: str = ""
     """The plan that builds its documents; empty for the declared one, which has the name of the index."""
     keeps: int = 0
@@ -45,6 +47,13 @@ class Entry:
     def is_waiting(self) -> bool:
         """Whether it is whole and readers do not see it yet."""
         return self.state.is_seeded and not self.state.serves and not self.state.is_kept
+
+    @property
+    def remembers(self) -> bool:
+        """Whether batches remember their tokens: documents are written beside them, and some are not due."""
+        is_written_beside = bool(self.state.debts) or not self.state.is_seeded
+        keeps_references = self.destination.target.keeps_references
+        return keeps_references and is_written_beside and not (self.is_settling or self.state.is_all_due)
 
     def end_marks(self) -> None:
         """Let removals leave no more marks, from the next batch on."""
@@ -63,6 +72,9 @@ class Ledger:
     entries: list[Entry]
     position: Lsn = field(default=Lsn(0))
     """Everything up to here is written and recorded."""
+    most_due: int = 1_000_000
+    """Tokens that are remembered of a generation, or as many as it has documents if those are more: beyond
+    that it costs less to build them all."""
     frozen: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
     """Generations that readers see until a new one is whole, and that are written no more."""
     retired: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
@@ -128,13 +140,31 @@ class Ledger:
 
     def remembering(self) -> frozenset[Destination]:
         """Where documents are written beside the batches: what a batch looks up there may come after it."""
-        return frozenset(
-            entry.destination
-            for entry in self.entries
-            if entry.destination.target.keeps_references
-            and not entry.is_settling
-            and (entry.state.debts or not entry.state.is_seeded)
-        )
+        return frozenset(entry.destination for entry in self.entries if entry.remembers)
+
+    def make_room(self, changes: int) -> None:
+        """Let sinks remember a token for each change of a batch, before it is planned.
+
+        Where that would be too many all that is held is due, durably on return: then no more need be
+        remembered. A sink that is away keeps nobody waiting here: it goes on remembering, and is asked again.
+        """
+        with self._lock:
+            for entry in [each for each in self.entries if each.remembers]:
+                with contextlib.suppress(SinkError):
+                    self._make_room(entry, changes)
+
+    def _make_room(self, entry: Entry, changes: int) -> None:
+        if entry.room < changes:
+            sink, target = work.sink(entry.destination.sink), entry.destination.target
+            entry.room = max(self.most_due, sink.count(target)) - sink.count_tokens(target)
+        if entry.room < changes:
+            _save_due(entry, is_all=True)
+        entry.room -= changes
+
+    def end_due(self, entry: Entry) -> None:
+        """Remember that all that was due is written."""
+        with self._lock:
+            _save_due(entry, is_all=False)
 
     def record(self, lsn: Lsn, highest_version: int) -> None:
         """Remember a written position in every sink, before it is confirmed."""
@@ -359,6 +389,13 @@ def _replaced(debts: tuple[Debt, ...], debt: Debt, by: tuple[Debt, ...]) -> tupl
 def _save(entry: Entry) -> None:
     if entry.destination.sink.capabilities.keeps_state:
         work.sink(entry.destination.sink).save_state(entry.state)
+
+
+def _save_due(entry: Entry, *, is_all: bool) -> None:
+    """Only what the sink remembers counts: the batch that relies on it may be the last of this process."""
+    state = replace(entry.state, is_all_due=is_all)
+    work.sink(entry.destination.sink).save_state(state)
+    entry.state = state
 
 
 def _only(spec: WorkSpec, names: Collection[str]) -> WorkSpec:

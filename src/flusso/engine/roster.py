@@ -129,7 +129,7 @@ def enrol(
     if not needed.keys() <= {each.name for each in retained}:
         return None
     now = replace(now, recorded=_recorded(known.values(), now))
-    roster = Roster(Ledger([]))
+    roster = Roster(Ledger([], most_due=spec.batch.max_due))
     scribe = _Scribe(roster, needed, plans, now, anew, spec.reseeds, tell)
     for index in spec.indexes:
         for sink in index.sinks:

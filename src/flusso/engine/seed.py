@@ -219,7 +219,7 @@ class Seeder:
         """Look up once more what rows left while ranges were under way: then no document is as it was."""
         for entry in job.entries:
             entry.is_settling = True
-        return max((settle_due(self.turns, job.spec, entry) for entry in job.entries), default=0)
+        return max((settle_due(self.turns, job.spec, self.ledger, entry) for entry in job.entries), default=0)
 
     def _keep_fresh(self, job: _Job) -> None:
         """Refresh what is written from time to time. It only saves time: the last one tells what is wrong."""

@@ -48,6 +48,8 @@ class BatchSpec:
     """How often an idle position may move on by an empty batch."""
     chunk: int = 1000
     max_fan_out: int = 50_000
+    max_due: int = 1_000_000
+    """Rows that are remembered while an index is written beside the batches, if it has no more documents."""
     seed_range_mb: float = 2.0
     seed_parallelism: int | None = None
 

@@ -132,6 +132,9 @@ class IndexState:
     """How far its seed has come."""
     uuids: tuple[str, ...] = ()
     """Those of what it was written to, as the sink told them; none when that is not known."""
+    is_all_due: bool = False
+    """Whether more rows left documents beside a seed or a debt than are remembered: all that it holds must be
+    built once more before it counts as seeded, or the debt as paid."""
     beat: float = 0.0
     """Changes every few seconds while someone writes it; zero when whoever did has ended in order."""
 
@@ -324,6 +327,9 @@ class Sink(Protocol):
 
     def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
         """Give up to about so many of the tokens that are kept; none when there are none. Driver."""
+
+    def count_tokens(self, target: IndexTarget) -> int:
+        """Count the tokens that are kept. Driver."""
 
     def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
         """Keep these no longer: they were looked up. Driver."""

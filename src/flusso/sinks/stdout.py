@@ -139,6 +139,10 @@ class StdoutSink:
         """Nothing is kept."""
         return ()
 
+    def count_tokens(self, target: IndexTarget) -> int:
+        """Nothing is kept."""
+        return 0
+
     def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
         """Nothing is kept."""
 

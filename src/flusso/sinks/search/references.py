@@ -33,6 +33,7 @@ MAX_HITS = 10_000
 """Of one answer, as `index.max_result_window` has it."""
 _DUE = "~due-"
 _KEPT = b'{"due":true}'
+_IS_DUE: Json = {"term": {"due": True}}
 
 
 def ensure_references(server: Server, names: Names, target: IndexTarget, settings: IndexSettings) -> None:
@@ -91,8 +92,14 @@ def find_due(server: Server, name: str, preference: str, limit: int) -> list[str
     """Give up to so many of the tokens that are kept."""
     server.refresh(name)
     size = min(limit, MAX_HITS)
-    found = _search(server, name, {"term": {"due": True}}, size, preference)
+    found = _search(server, name, _IS_DUE, size, preference)
     return [str(hit["_id"]).removeprefix(_DUE) for hit in found["hits"]]
+
+
+def count_due(server: Server, name: str, preference: str) -> int:
+    """Count the tokens that are kept."""
+    server.refresh(name)
+    return int(_search(server, name, _IS_DUE, 0, preference)["total"]["value"])
 
 
 def _ids(server: Server, name: str, query: Json, preference: str) -> Iterator[str]:

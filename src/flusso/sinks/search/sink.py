@@ -38,6 +38,7 @@ from flusso.sinks.search.pace import Pace
 from flusso.sinks.search.pages import read_page
 from flusso.sinks.search.query import search_body
 from flusso.sinks.search.references import (
+    count_due,
     due_writes,
     ensure_references,
     find_due,
@@ -146,6 +147,10 @@ class SearchSink:
     def remembered_tokens(self, target: IndexTarget, limit: int) -> Sequence[str]:
         """Give some of the tokens that are kept."""
         return find_due(self._server, self._names.references(target), self._settings.preference, limit)
+
+    def count_tokens(self, target: IndexTarget) -> int:
+        """Count the tokens that are kept."""
+        return count_due(self._server, self._names.references(target), self._settings.preference)
 
     def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
         """Keep these no longer."""

@@ -66,6 +66,12 @@ def find_due(conn: sqlite3.Connection, target: int, limit: int) -> list[str]:
     return [token for (token,) in rows]
 
 
+def count_due(conn: sqlite3.Connection, target: int) -> int:
+    """Count the tokens that are kept."""
+    (found,) = conn.execute("select count(*) from due_tokens where target = ?", (target,)).fetchone()
+    return int(found)
+
+
 def forget_due(conn: sqlite3.Connection, target: int, tokens: Sequence[str]) -> None:
     """Keep these no longer."""
     conn.executemany(

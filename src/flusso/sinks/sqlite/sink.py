@@ -38,6 +38,7 @@ from flusso.sinks.sqlite.file import identity_of, open_file, transaction, transl
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
 from flusso.sinks.sqlite.generations import drop_generation, find_generation, list_generations
 from flusso.sinks.sqlite.references import (
+    count_due,
     ensure_tables,
     find_due,
     forget_due,
@@ -266,6 +267,11 @@ class SqliteSink:
         """Give some of the tokens that are kept."""
         with self._reading():
             return find_due(self._conn, self._number(target), limit)
+
+    def count_tokens(self, target: IndexTarget) -> int:
+        """Count the tokens that are kept."""
+        with self._reading():
+            return count_due(self._conn, self._number(target))
 
     def forget_tokens(self, target: IndexTarget, tokens: Sequence[str]) -> None:
         """Keep these no longer."""
