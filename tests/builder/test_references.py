@@ -288,6 +288,32 @@ def test_within_one_transaction_each_change_tells_by_which_identity_it_was_writt
     ]
 
 
+def test_one_partition_may_show_more_for_a_while(database18: Database, sink: Sink) -> None:
+    """Each tells by its own identity, also of rows that move between one that shows all and one that does
+    not; documents keep references to both."""
+    database18.execute(
+        """
+        create table users (id int primary key);
+        create table orders (id int primary key, user_id int) partition by range (id);
+        create table orders_0 partition of orders for values from (0) to (100);
+        create table orders_1 partition of orders for values from (100) to (200);
+        insert into users values (1), (2), (3);
+        insert into orders select n, 1 from generate_series(0, 109) as n where n % 100 < 10;
+        """
+    )
+    with following(database18, {"users": root("users", ORDERS)}, sink) as follower:
+        for round_, identity in enumerate(("default", "full", "default")):
+            database18.execute(f"alter table orders_1 replica identity {identity}")
+            for sql in (
+                f"update orders set user_id = 2 where id in ({round_}, {100 + round_})",
+                f"delete from orders where id in ({3 + round_}, {103 + round_})",
+                f"update orders set user_id = 3, id = id + 120 where id = {6 + round_}",
+                f"update orders set user_id = 2, id = id - 50 where id = {106 + round_}",
+            ):
+                follower.apply(sql)
+                assert follower.documents == follower.seed(), f"{identity}: {sql}"
+
+
 def test_a_row_is_looked_up_by_a_key_that_lies_outside_of_it(database: Database, sink: Sink) -> None:
     """An update that leaves such a key alone does not have it in its new row."""
     database.execute(

@@ -18,7 +18,7 @@ from flusso.engine.events import Event, Reseeding
 from flusso.engine.preflight import look_for_blind
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
-from flusso.sinks.base import Held, IndexState
+from flusso.sinks.base import Held, IndexState, Request
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.search.server import Server
 from flusso.sinks.stdout import StdoutSpec
@@ -66,6 +66,24 @@ def test_a_generation_keeps_its_references_when_an_identity_shows_the_links(
     second = start(spec)
     assert (state(second).generation, state(second).references) == (1, state(first).references)
     assert second.work.plans["users"].references == first.work.plans["users"].references
+
+
+def test_the_next_generation_is_without_references_that_are_needed_no_more(
+    database18: Database, spec: PipelineSpec
+) -> None:
+    first = start(spec)
+    database18.execute("alter table items replica identity full")
+    with contextlib.closing(spec.indexes[0].sinks[0].open()) as sink:
+        sink.ask("users", Request.REINDEX)
+    both = start(spec, is_seeded=False)
+    assert [fields(entry.state) for entry in both.ledger.entries] == [{"orders.items"}, set()]
+    kept = [entry.destination.target.keeps_references for entry in both.ledger.entries]
+    assert kept == [True, False], "what readers see has them to its end"
+    assert both.work.plans["users"].references == first.work.plans["users"].references
+    start(spec)
+    last = start(spec)
+    assert [entry.state.generation for entry in last.ledger.entries] == [2]
+    assert last.work.plans["users"].references == ()
 
 
 def test_a_new_generation_begins_when_an_identity_shows_less(

@@ -37,8 +37,10 @@ from flusso.postgres.introspect import read_catalog
 from flusso.postgres.version import emit_version
 from flusso.schema.parse import parse_schema
 from flusso.sinks.base import IndexState, SinkSpec
+from flusso.sinks.search.opensearch import OpenSearchSpec
 from flusso.sinks.sqlite import SqliteSink, SqliteSpec
 from flusso.sinks.stdout import StdoutSpec
+from search_proxy import proxied_search
 from turns_here import TurnsHere
 
 pytestmark = pytest.mark.postgres
@@ -183,6 +185,28 @@ def test_a_change_that_is_not_blind_asks_nobody(
         spec, ("U", ("10", None), ("10", "1")), ("D", ("12", None), None), ("U", ("11", None), ("11", "1"))
     )
     assert asked == [1]
+
+
+@pytest.mark.opensearch
+def test_blind_changes_of_a_batch_cost_one_refresh_and_one_search_and_others_nothing(
+    database18: Database, search_sink: OpenSearchSpec, opensearch_url: str
+) -> None:
+    with proxied_search(opensearch_url) as proxy:
+        spec = made(database18, replace(search_sink, urls=(proxy.url,)))
+        proxy.asked.clear()
+        process(spec, ("d", ("10", "1"), None), ("i", None, ("13", "2")), ("u", None, ("11", "1")))
+        written = [asked.path.partition("?")[0].rpartition("/")[2] for asked in proxy.asked]
+        assert set(written) == {"_bulk"}
+        proxy.asked.clear()
+        process(
+            spec,
+            ("U", ("10", None), ("10", "1")),
+            ("D", ("12", None), None),
+            ("U", ("11", None), ("11", "1")),
+        )
+        asked = [asked.path.partition("?")[0].rpartition("/")[2] for asked in proxy.asked]
+        assert asked == ["_refresh", "_search", *written]
+        work.forget()  # while the server can be reached
 
 
 def test_what_one_sink_finds_is_built_for_all(database18: Database, tmp_path: Path) -> None:
