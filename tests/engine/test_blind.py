@@ -142,6 +142,22 @@ def test_check_and_status_say_of_every_relation_what_keeps_it_exact(
 
 
 @pytest.mark.postgres
+def test_check_and_status_advise_an_identity_above_the_configured_number(
+    database18: Database, tmp_path: Path
+) -> None:
+    create_market(database18, users=3)
+    database18.execute("alter table items replica identity default; analyze")
+    deployment = Deployment(tmp_path, database18, source="max_references = 3")
+    (found,) = json.loads(deployment.call("check", "--format", "json").stdout)["findings"]
+    sql = 'alter table "public"."items" replica identity full;'
+    assert (found["code"], found["field"]) == (Code.MANY_REFERENCES, "orders.items")
+    assert found["hint"] == f"{sql} -- instead of about 6 references in a document"
+    assert f"  {found['hint']}\n" in deployment.call("status").stdout
+    database18.execute(sql)
+    assert json.loads(deployment.call("check", "--format", "json").stdout)["findings"] == []
+
+
+@pytest.mark.postgres
 def test_check_tells_what_is_stale_until_the_generation_with_references_serves(
     database: Database, tmp_path: Path
 ) -> None:
