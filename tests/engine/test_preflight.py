@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import Database
+from flusso.builder.resolve import find_hidden
+from flusso.catalog import TableName
+from flusso.change import Change, Operation
+from flusso.debt import Scope
 from flusso.diagnostic import Code, Diagnostic
 from flusso.engine import work
 from flusso.engine.events import Event, IdentitySet, Noticed
 from flusso.engine.preflight import examine
-from flusso.engine.provision import prepare
+from flusso.engine.provision import prepare, renew
 from flusso.engine.spec import PipelineSpec
 from flusso.errors import SchemaError, SourceRefused
+from flusso.lsn import Lsn
 from flusso.ops.logs import describe
 from flusso.postgres.connect import Dsn
 from market import create_market
@@ -79,6 +84,26 @@ def test_managed_identities_are_set_told_and_then_exact(database18: Database, tm
     assert [event.finding.code for event in events if isinstance(event, Noticed)] == [Code.MANAGED_IDENTITY]
     with database18.connect() as conn:
         assert examine(conn, spec).findings == ()
+
+
+def test_a_managed_identity_that_somebody_alters_is_set_again_and_what_it_hid_is_owed(
+    database18: Database, tmp_path: Path
+) -> None:
+    create_market(database18, users=3)
+    spec = market_spec(database18, sqlite_sink(tmp_path), manages_identity=True)
+    prepared = prepare(spec, lambda _: None, threading.Event())
+    assert prepared is not None
+    database18.execute("alter table items replica identity default")
+    events: list[Event] = []
+    assert renew(spec, prepared, events.append, threading.Event()) is not None, "the stream goes on with it"
+    work.forget()
+    assert [event.table for event in events if isinstance(event, IdentitySet)] == ["public.items"]
+    items = TableName("public", "items")
+    (columns,) = (table.columns for table in prepared.watched if table.name == items)
+    old = tuple("1" if name == "id" else None for name in columns)
+    gone = Change(items, Operation.DELETE, old, None, Lsn(1), 1, is_blind=True)
+    (owed,) = find_hidden(prepared.work.plans.values(), [gone], prepared.work.watched)
+    assert (owed.index, owed.scope) == ("users", Scope.HELD)
 
 
 def test_a_start_tells_what_is_stale_until_the_generation_with_references_serves(
