@@ -77,6 +77,15 @@ def spec(database18: Database, tmp_path: Path) -> WorkSpec:
     return made(database18, SqliteSpec("one", tmp_path / "one.db"))
 
 
+@pytest.fixture(params=["sqlite", pytest.param("opensearch", marks=pytest.mark.opensearch)])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> SinkSpec:
+    """One of the two kinds of sinks that keep references."""
+    if request.param == "sqlite":
+        return SqliteSpec("one", tmp_path / "one.db")
+    found: SinkSpec = request.getfixturevalue("search_sink")
+    return found
+
+
 def made(database: Database, *sinks: SinkSpec, is_seeded: bool = True) -> WorkSpec:
     """Make the index in the sinks, and fill it."""
     database.execute(TABLES)
@@ -232,12 +241,12 @@ def test_beside_a_sink_that_keeps_references_stdout_gets_every_document(
 
 
 def test_a_range_written_after_the_look_up_is_mended_when_the_seed_has_ended(
-    database18: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database18: Database, either: SinkSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are read by the range, go, are looked up, and only then is the range written. What was remembered
     is looked up some at a time."""
     monkeypatch.setattr(due, "_TOKENS", 1)
-    spec = made(database18, SqliteSpec("one", tmp_path / "one.db"), is_seeded=False)
+    spec = made(database18, either, is_seeded=False)
     (destination,) = spec.destinations["users"]
     entry = Entry(destination, IndexState("users", destination.target.digest, 1))
     ledger = Ledger([entry])
@@ -255,9 +264,9 @@ def test_a_range_written_after_the_look_up_is_mended_when_the_seed_has_ended(
 
 
 def test_beyond_what_is_remembered_all_that_is_held_is_built_when_the_seed_has_ended(
-    database18: Database, tmp_path: Path
+    database18: Database, either: SinkSpec
 ) -> None:
-    spec = made(database18, SqliteSpec("one", tmp_path / "one.db"), is_seeded=False)
+    spec = made(database18, either, is_seeded=False)
     (destination,) = spec.destinations["users"]
     sink, target = work.sink(destination.sink), destination.target
     ledger = Ledger([Entry(destination, IndexState("users", target.digest, 1))], most_due=1)
