@@ -24,7 +24,8 @@ class FaultySpec:
     """A sqlite sink that misbehaves while a file of the given name lies in `folder`.
 
     `away`: it cannot be opened. `closed`: writes are refused as if the server were down. `stalled`: they
-    wait. `kill-on-record`: once, the process that records a position dies right before it does.
+    wait. `hold`: the same, and `held` says that one does; with a number in it, those to that generation.
+    `kill-on-record`: once, the process that records a position dies right before it does.
     `fail-on-record`: once, recording fails. These two wait until something was written, which the file
     `writes` lists. `kill-at`: once, the process that records a seed dies right after it has recorded at least
     the share that the file names. `fail-METHOD`: once, a call of that method fails.
@@ -75,12 +76,18 @@ class FaultySink:
             raise SinkUnavailable("the sink is closed for the test")
         stalled = self._folder / "stalled"
         wait_until(lambda: not stalled.exists(), what="the end of the stall", timeout_s=600)
-        while (self._folder / "hold").exists():
+        while self._is_held(target):
             (self._folder / "held").touch()
             time.sleep(0.02)  # between two looks
         with (self._folder / "writes").open("a") as log:
             log.writelines(f"{write.id}\n" for write in writes)
         return self._inner.write(target, writes, refresh=refresh, until=until)
+
+    def _is_held(self, target: IndexTarget) -> bool:
+        try:
+            return (self._folder / "hold").read_text() in ("", str(target.generation))
+        except FileNotFoundError:
+            return False
 
     def save_state(self, state: IndexState) -> None:
         if self._take("kill-on-record"):

@@ -167,7 +167,7 @@ def test_what_leaves_before_the_next_generation_is_written_is_found_when_it_serv
     with Run(spec, spark_session) as run:
         run.wait_seeded()
         run.wait_exact(database18)
-        (tmp_path / "hold").touch()
+        (tmp_path / "hold").write_text("2")  # of the first, what this hides is owed: its turns hold no slot
         database18.execute("alter table orders replica identity default")
         database18.execute("delete from orders where id = 41")
         run.wait((tmp_path / "held").exists, what="a range that is about to be written")
