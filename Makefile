@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Tests with servers wait for half of their time: three processes keep two cores busy.
+PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint unit integration bench stress soak clean
@@ -34,7 +36,7 @@ unit: $(STAMP) ## tests that need neither a JVM nor a server
 	$(BIN)/pytest -q -n 2 -m "not postgres and not spark and not opensearch"
 
 integration: $(STAMP) ## tests with real Postgres, real Spark, real OpenSearch
-	$(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -m "postgres or spark or opensearch" --durations=10
+	$(BIN)/pytest -q -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder -m "postgres or spark or opensearch" --durations=10
 
 bench: $(STAMP) ## measure, in one run; prints a table
 	$(BIN)/python -m bench

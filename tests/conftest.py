@@ -5,7 +5,7 @@ import pytest
 pytest_plugins = ["fix_postgres", "fix_search", "fix_spark", "fix_standby", "fix_figures", "fix_stage"]
 
 
-_SEARCH, _SPARK = "search", "spark"
+_SEARCH, _SEARCH_AND_SPARK, _SPARK = "search", "search and spark", "spark"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -13,7 +13,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Name the process of each test, for runs with several.
 
     All that use the search servers run in one, all that use the Spark session in another: both take long to
-    start. What starts a Spark of its own goes by its file, like all else.
+    start. Those that use both wait much and compute little: a third one has servers of its own for them. What
+    starts a Spark of its own goes by its file, like all else.
     """
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group_of(item)))
@@ -33,11 +34,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _group_of(item: pytest.Item) -> str:
     if item.get_closest_marker("opensearch"):
-        return _SEARCH
+        return _SEARCH_AND_SPARK if item.get_closest_marker("spark") else _SEARCH
     return _SPARK if "spark_session" in getattr(item, "fixturenames", ()) else item.path.stem
 
 
 def _place_of(item: pytest.Item) -> int:
-    if _group_of(item) in (_SEARCH, _SPARK):
+    if _group_of(item) in (_SEARCH, _SEARCH_AND_SPARK, _SPARK):
         return 0
     return 1 if item.get_closest_marker("spark") else 2

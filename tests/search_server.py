@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import pwd
 import shutil
@@ -194,9 +195,11 @@ def _is_fit(home: Path) -> bool:
 
 
 def maven_copy(maven: str, artifact: str, folder: Path) -> None:
-    """Fetch one file into a folder."""
+    """Fetch one file into a folder of the cache. One process at a time: they share Maven's own repository."""
     command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    with (folder.parent / "fetching").open("w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
         raise NoServer(f"Maven could not fetch {artifact}: {done.stdout[-300:]}")
 
