@@ -10,7 +10,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -29,6 +29,14 @@ from waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.opensearch]
 SPARK = Path(pyspark.__file__).parent
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+_HELD = """
+select distinct client_port
+from pg_stat_activity
+join pg_locks using (pid)
+where relation = 'tags'::regclass
+  and not granted
+"""
 
 
 def _deploy(folder: Path, database: Database, sink: OpenSearchSpec, spark: str) -> Deployment:
@@ -43,7 +51,29 @@ def _deploy(folder: Path, database: Database, sink: OpenSearchSpec, spark: str) 
 
 def _kill_one_executor(running: Running) -> None:
     """Executors of a local cluster are children of the driver's JVM."""
-    os.kill(running.find("CoarseGrainedExecutorBackend"), signal.SIGKILL)
+    os.kill(running.find(_EXECUTOR), signal.SIGKILL)
+
+
+@contextmanager
+def _held_batch(running: Running, database: Database) -> Iterator[psutil.Process]:
+    """Hold back whoever builds documents, and give the executor that does once it waits."""
+    with database.connect() as holder, holder.transaction():
+        holder.execute("lock table public.tags in access exclusive mode")
+        database.execute(
+            "update users set name = 'live' where id % 2 = 0; delete from users where id % 5 = 0"
+        )
+        [(port,)] = wait_until(lambda: database.execute(_HELD), what="a task that is held back")
+        yield _executor_of(running, port)
+
+
+def _executor_of(running: Running, port: object) -> psutil.Process:
+    """The executor whose Python worker has a connection from this port."""
+    [worker] = [
+        child
+        for child in psutil.Process(running.process.pid).children(recursive=True)
+        if any(link.laddr and link.laddr.port == port for link in child.net_connections("tcp"))
+    ]
+    return next(each for each in worker.parents() if _EXECUTOR in " ".join(each.cmdline()))
 
 
 @pytest.mark.sized
@@ -58,10 +88,10 @@ def test_killed_executors_lose_nothing_and_double_nothing(
         assert "seed finished" not in running.log()
         running.wait_for("seed finished", timeout_s=SIZES.patience_s)
         before = running.log().count("batch written")
-        database18.execute(
-            "update users set name = 'live' where id % 2 = 0; delete from users where id % 5 = 0"
-        )
-        _kill_one_executor(running)
+        with _held_batch(running, database18) as executor:
+            executor.kill()
+            executor.wait(15)
+            assert running.log().count("batch written") == before
         running.wait_for("batch written", count=before + 1, timeout_s=SIZES.patience_s)
         os.kill(running.process.pid, signal.SIGTERM)
         assert running.wait_end(60) == 0, running.log()
