@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 OWED = "owed"
 """In place of ids: the change names no document, its index is owed."""
+FULL, INDEX, DEFAULT = "full", "using index", "default"
+IDENTITIES = (FULL, INDEX, DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,9 @@ class Cell:
     sql: tuple[str, ...]
     touched: str
     """Ids with blanks between them, or `OWED`; in a world of several indexes each is `index:id`."""
+
+    def __str__(self) -> str:
+        return f"{self.row}, {self.column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,11 @@ class World:
     """Its tables."""
     as_it_comes: str = ""
     """What is altered after all identities were set to the default one, where they are."""
+    identity: str = FULL
+    """How its tables show their links."""
+
+    def __str__(self) -> str:
+        return f"{self.name}, identity {self.identity}"
 
     @property
     def reset(self) -> str:
@@ -56,7 +66,9 @@ def world(
     schemas: dict[str, str],
     rows: str,
     cells: Mapping[str, Columns],
+    *,
     as_it_comes: str = "",
+    identity: str = FULL,
 ) -> World:
     """Make a world; its tables are those that its DDL creates."""
     return World(
@@ -71,4 +83,44 @@ def world(
         ),
         tuple(dict.fromkeys(re.findall(r"create table (@\w+)(?! partition of)\b", tables))),
         as_it_comes,
+        identity,
     )
+
+
+def table(name: str, columns: str, key: str, links: str = "", *, identity: str) -> str:
+    """Make a table whose identity shows its key and its links: as a whole, by an index, or by its key.
+
+    As Postgres comes, that is exact where the key contains the links; so there it does, and what others
+    refer to is unique beside it.
+    """
+    link = [each for each in links.split(", ") if each and each not in key.split(", ")]
+    shown = ", ".join([*link, key])
+    if identity == DEFAULT and link:
+        return f"create table {name} ({columns}, primary key ({shown}), unique ({key}));"
+    made = f"create table {name} ({columns}, primary key ({key}));"
+    return "\n".join([made, *identify(name, shown, identity)])
+
+
+def identify(name: str, shown: str, identity: str) -> list[str]:
+    """Let a table, or a partition, show columns by its replica identity."""
+    match identity:
+        case "full":
+            return [f"alter table {name} replica identity full;"]
+        case "using index":
+            columns = ", ".join(f"alter {each} set not null" for each in shown.split(", "))
+            return [
+                f"alter table {name} {columns};",
+                f"create unique index {name}_shown on {name} ({shown});",
+                f"alter table {name} replica identity using index {name}_shown;",
+            ]
+        case _:
+            return []
+
+
+def rows(first: str) -> str:
+    """Insert rows one by one, because some name more columns than others: `table: (…), (…)`, line by line."""
+    found = []
+    for line in filter(None, map(str.strip, first.splitlines())):
+        name, _, values = line.partition(": ")
+        found += [f"insert into {name} values ({row.strip('()')});" for row in values.split("), (")]
+    return "\n".join(found)

@@ -9,14 +9,14 @@ kind looks them up in OpenSearch too, in `make stress` every cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from follower import Documents, Follower, following
-from matrix import OWED
+from matrix import FULL, INDEX, OWED, World
 from worlds import FURTHER_CHAINS, WORLDS
 
 from fix_postgres import fresh_database
@@ -38,11 +38,10 @@ Rounds = Sequence[Mapping[int, int]]
 """What is done together: for some worlds, by their numbers, the place of one of their cells."""
 
 
-def all_rounds() -> Rounds:
-    longest = max(len(world.cells) for world in WORLDS)
-    return [
-        {n: place for n, world in enumerate(WORLDS) if place < len(world.cells)} for place in range(longest)
-    ]
+def rounds_of(numbers: Iterable[int]) -> Rounds:
+    cells = {number: len(WORLDS[number].cells) for number in numbers}
+    longest = max(cells.values())
+    return [{n: place for n, count in cells.items() if place < count} for place in range(longest)]
 
 
 def rounds_of_each_kind() -> Rounds:
@@ -60,21 +59,29 @@ def rounds_of_each_kind() -> Rounds:
     return [{n: places[at] for n, places in chosen.items() if at < len(places)} for at in range(longest)]
 
 
+def is_repeated(world: World) -> bool:
+    """Whether it is as another one where all identities are the default one."""
+    return world.identity == INDEX and any(
+        other.name == world.name and other.identity == FULL for other in WORLDS
+    )
+
+
 def params_of(rounds: Rounds, *, is_sized: bool = False) -> list[Any]:
     found = sorted((number, place) for chosen in rounds for number, place in chosen.items())
     return [
         pytest.param(
             number,
             place,
-            id=f"{(world := WORLDS[number]).name}: {(cell := world.cells[place]).row}, {cell.column}",
+            id=f"{(world := WORLDS[number])}: {world.cells[place]}",
             marks=[pytest.mark.sized] if is_sized or world in FURTHER_CHAINS else [],
         )
         for number, place in found
     ]
 
 
-ALL = all_rounds()
-SEARCHED = ALL if IS_FULL else rounds_of_each_kind()
+ALL = rounds_of(range(len(WORLDS)))
+BLIND = rounds_of(n for n, world in enumerate(WORLDS) if not is_repeated(world))
+SEARCHED = BLIND if IS_FULL else rounds_of_each_kind()
 
 AS_IT_COMES = """
 do $$
@@ -188,18 +195,19 @@ def playing(server: EmbeddedServer, rounds: Rounds, sink: Sink | None) -> Iterat
             yield Scene(follower, rounds)
 
 
-@pytest.fixture(scope="module", params=["declared", "default"])
-def scene(
-    request: pytest.FixtureRequest,
-    server_of: Callable[[int], EmbeddedServer],
-    tmp_path_factory: pytest.TempPathFactory,
+@pytest.fixture(scope="module")
+def scene(server_of: Callable[[int], EmbeddedServer]) -> Iterator[Scene]:
+    with playing(server_of(18), ALL, None) as scene:
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def blind_scene(
+    server_of: Callable[[int], EmbeddedServer], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scene]:
-    with ExitStack() as stack:
-        sink = None
-        if request.param == "default":
-            file = tmp_path_factory.mktemp("matrix") / "kept.db"
-            sink = stack.enter_context(closing(SqliteSpec("kept", file).open()))
-        yield stack.enter_context(playing(server_of(18), ALL, sink))
+    spec = SqliteSpec("kept", tmp_path_factory.mktemp("matrix") / "kept.db")
+    with closing(spec.open()) as sink, playing(server_of(18), BLIND, sink) as scene:
+        yield scene
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +225,13 @@ def named(text: str, number: int) -> str:
 @pytest.mark.parametrize(("number", "place"), params_of(ALL))
 def test_a_change_reaches_exactly_the_documents_it_touches(scene: Scene, number: int, place: int) -> None:
     assert_exact(scene.outcome(number, place), number, WORLDS[number].cells[place].touched)
+
+
+@pytest.mark.parametrize(("number", "place"), params_of(BLIND))
+def test_a_blind_change_finds_its_documents_by_what_sqlite_keeps_of_them(
+    blind_scene: Scene, number: int, place: int
+) -> None:
+    assert_exact(blind_scene.outcome(number, place), number, WORLDS[number].cells[place].touched)
 
 
 @pytest.mark.opensearch
