@@ -31,17 +31,23 @@ from flusso.change import WatchedTable
 from flusso.debt import BY_REFERENCES, Debt, Owed, Scope, join
 from flusso.document import DocumentId, WriteReport, key_of
 from flusso.engine import tasks, work
+from flusso.engine.due import settle_due
 from flusso.engine.frames import ID_SCHEMA, changes_batch
+from flusso.engine.ledger import Entry
+from flusso.engine.quarantine import Quarantine
+from flusso.engine.room import Room
 from flusso.engine.work import Destination, WorkSpec
 from flusso.lsn import Lsn
 from flusso.postgres.introspect import read_catalog
-from flusso.schema.model import tables_of
+from flusso.postgres.version import emit_version
+from flusso.schema.model import IndexSchema, tables_of
 from flusso.schema.parse import parse_schema
-from flusso.sinks.base import IndexTarget
+from flusso.sinks.base import IndexState, IndexTarget
 from flusso.sinks.sqlite import SqliteSpec
 from oracle import late
 from oracle.late import LateSpec
 from oracle.world import World
+from turns_here import TurnsHere
 from waiting import wait_until
 
 MARK = WatchedTable(TableName("public", "oracle_mark"), ("id",))
@@ -58,18 +64,23 @@ class Follower:
     folder: Path
     rng: random.Random
     meanwhile: Meanwhile
+    """Lets others write."""
+    depart: Meanwhile
+    """Lets rows go, or to another parent."""
     debts: dict[str, tuple[Debt, ...]] = field(default_factory=dict)
     _watched: tuple[WatchedTable, ...] = ()
     _stream: CaptureStream = field(init=False)
     _position: Position = field(init=False)
     _plans: dict[str, IndexPlan] = field(default_factory=dict)
     _targets: dict[str, IndexTarget] = field(default_factory=dict)
+    _remembers: frozenset[Destination] = frozenset()
+    """Where batches remember their tokens, because ranges that were read are written later."""
     _marks: int = 0
     _seen: int = 0
 
     def begin(self) -> None:
         """Publish, make the slot, wait for who is older, and start to read."""
-        schemas = {name: parse_schema(text, file=name) for name, text in self.world.schemas.items()}
+        schemas = self._schemas()
         tables = {table for schema in schemas.values() for table in tables_of(schema)}
         self.database.execute("create table oracle_mark (id int primary key)")
         with self.database.connect() as conn:
@@ -80,14 +91,22 @@ class Follower:
             ensure_coverage(conn, "flusso", [*required, MARK], manage=True)
             ensure_slot(conn, self.slot)
             await_settled(conn, 60)
-        sink = self._sink.open()
-        for name, schema in schemas.items():
-            keeps = bool(self._plans[name].references)
-            self._targets[name] = IndexTarget(name, "digest", 1, keeps_references=keeps)
-            sink.ensure(self._targets[name], schema)
-        sink.close()
         self._watched = watched_tables(list(self._plans.values()))
         self._start()
+
+    def _schemas(self) -> dict[str, IndexSchema]:
+        return {name: parse_schema(text, file=name) for name, text in self.world.schemas.items()}
+
+    def _renew(self) -> None:
+        """Give every index a generation that holds nothing, and write to that one alone."""
+        sink = self._sink.open()
+        for name, schema in self._schemas().items():
+            last = self._targets.get(name)
+            keeps = bool(self._plans[name].references)
+            number = 1 if last is None else last.generation + 1
+            self._targets[name] = IndexTarget(name, "digest", number, keeps_references=keeps)
+            sink.ensure(self._targets[name], schema)
+        sink.close()
 
     @property
     def slot(self) -> str:
@@ -106,6 +125,7 @@ class Follower:
             chunk=self.rng.choice((1, 3, 1000)),
             overflow=self.rng.choice((2, 5000)),
             max_fan_out=self.rng.choice((1, 3, 50_000)),
+            remembers=self._remembers,
             lanes=1,
         )
 
@@ -196,25 +216,42 @@ class Follower:
                 self.meanwhile()
 
     def seed(self) -> None:
-        """Build every document once, while others write."""
+        """Fill a new generation of each index while others write; some ranges write far behind the stream."""
+        self._renew()
+        if self.world.identity == "default":
+            self._remembers = frozenset(Destination(self._sink, each) for each in self._targets.values())
         for name, plan in self._plans.items():
             with self.database.connect() as conn:
                 ranges = plan_ranges(conn, plan, 0.01)
             for each in ranges:
                 self.meanwhile()
-                run = tasks.write_ranges(self._seed_spec(), [[each]], 1.0)
+                is_late = self.rng.random() < (0.7 if self._remembers else 0.4)
+                run = tasks.write_ranges(self._spec(LateSpec(self._sink) if is_late else None), [[each]], 1.0)
                 self._check(_turns(run, name))
                 if self.rng.random() < 0.3:
                     self.step()
+        if self._remembers:
+            self._end_seed()
 
-    def _seed_spec(self) -> WorkSpec:
-        """Let some ranges write while the stream is far ahead of them.
-
-        Not where documents are found by references: until a range has ended, tokens must be remembered for
-        it, which is the driver's part and has tests of its own.
-        """
-        is_late = self.world.identity != "default" and self.rng.random() < 0.4
-        return self._spec(LateSpec(self._sink) if is_late else None)
+    def _end_seed(self) -> None:
+        """Follow rows that go, let the last ranges write, and look up once more what was remembered."""
+        for _ in range(self.rng.choice((1, 2, 4))):
+            self.depart()
+        self.look()
+        while self.step():
+            continue
+        self.release()
+        turns = TurnsHere(
+            None,  # type: ignore[arg-type]
+            Quarantine({}), 1.0, 1, lambda: emit_version(work.connection(self.database.dsn)),
+            lambda _: None, Room(1),
+        )  # fmt: skip
+        for destination in sorted(self._remembers, key=lambda each: each.target.index):
+            state = IndexState(
+                destination.target.index, destination.target.digest, destination.target.generation
+            )
+            settle_due(turns, self._spec(), Entry(destination, state, is_settling=True))
+        self._remembers = frozenset()
 
     def _check(self, reports: Sequence[WriteReport]) -> None:
         for report in reports:

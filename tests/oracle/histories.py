@@ -45,6 +45,13 @@ def random_transaction(rng: random.Random, tables: Sequence[Table]) -> Transacti
     return Transaction(rng.choice(_LEVELS), tuple(statements), rng.random() < 0.85)
 
 
+def random_departure(rng: random.Random, tables: Sequence[Table]) -> Transaction:
+    """Make a transaction by which rows of a table go, all or some, or refer to others than before."""
+    table = rng.choice([table for table in tables if table.links] or tables)
+    statement = rng.choice((_delete_by_link(rng, table), _move(rng, table), f"delete from {table.quoted}"))
+    return Transaction("read committed", (statement,), is_kept=True)
+
+
 def _random_statement(rng: random.Random, tables: Sequence[Table]) -> str:
     kinds: Sequence[tuple[float, Callable[[random.Random, Table], str]]] = (
         (45, insert),

@@ -26,6 +26,7 @@ from flusso.engine.frames import CHANGES_TYPE
 from flusso.engine.outcome import Totals
 from flusso.lsn import Lsn, Version
 from flusso.postgres.connect import Connection, connect
+from flusso.sinks.sqlite import SqliteSink
 from waiting import wait_until
 
 Patch = Callable[[object, str, object], None]
@@ -62,6 +63,11 @@ def _without(change: Change, kept: dict[Any, int]) -> Change:
 def lose_references(patch: Patch) -> None:
     """Look nothing up: what a blind change leaves is not rebuilt."""
     patch(tasks, "find_referring", lambda spec, changes: iter(()))
+
+
+def forget_to_remember(patch: Patch) -> None:
+    """Keep no tokens while an index is filled: what a range read before its row went stays as it was."""
+    patch(SqliteSink, "remember_tokens", lambda sink, target, tokens: None)
 
 
 def ignore_versions(patch: Patch) -> None:
@@ -111,6 +117,7 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
     for mutant in (
         drop_old_links,
         lose_references,
+        forget_to_remember,
         ignore_versions,
         skip_fence,
         confirm_early,

@@ -19,7 +19,7 @@ from fix_postgres import Database
 from oracle.compare import Wrong, differences
 from oracle.following import Follower
 from oracle.held import await_sent, holding_commits
-from oracle.histories import Transaction, random_rows, random_transaction
+from oracle.histories import Transaction, random_departure, random_rows, random_transaction
 from oracle.world import World
 
 _LOCK_TIMEOUT_MS = 5
@@ -61,6 +61,12 @@ class Writer:
         while any(_is_exclusive(statement) for statement in transaction.statements):
             transaction = random_transaction(self.rng, self.world.tables)
         self._steps = self._run(replace(transaction, is_kept=True))
+        self.finish()
+
+    def take_away(self) -> None:
+        """Do a whole transaction by which rows leave the documents that show them."""
+        self.finish()
+        self._steps = self._run(random_departure(self.rng, self.world.tables))
         self.finish()
 
     def close(self) -> None:
@@ -120,7 +126,11 @@ class History:
             for _ in range(rng.choice((0, 0, 1, 3))):
                 rng.choice(writers).step()
 
-        follower = Follower(self.database, self.world, self.folder, self.world.rng("follower"), meanwhile)
+        def depart() -> None:
+            rng.choice(writers).take_away()
+
+        steps = self.world.rng("follower")
+        follower = Follower(self.database, self.world, self.folder, steps, meanwhile, depart)
         follower.begin()
         try:
             follower.seed()
@@ -129,7 +139,8 @@ class History:
             for writer in writers:
                 writer.finish()
             self._end(rng, writers, follower)
-            return self._compare(follower)
+            count = self._compare(follower)
+            return self._fill_anew(writers, follower) if rng.random() < 0.5 else count
         finally:
             follower.stop()
             for writer in writers:
@@ -173,6 +184,16 @@ class History:
             self._hold(rng.choice(writers), follower)
         with follower.alone():
             follower.settle()
+
+    def _fill_anew(self, writers: list[Writer], follower: Follower) -> int:
+        """Fill new generations while writers write, and compare before anything else could make them good."""
+        self.log.append("filled anew")
+        follower.seed()
+        for writer in writers:
+            writer.finish()
+        with follower.alone():
+            follower.settle()
+        return self._compare(follower)
 
     def _writer(self, number: int) -> Writer:
         rng = self.world.rng(f"writer {number}")
