@@ -237,6 +237,7 @@ def _is_worker(pid: int) -> bool:
         return False
 
 
+CRASH = "Postgres crashed"
 HARMS: Mapping[str, Callable[[Scene, random.Random], None]] = {
     "kill -9": Scene._kill,
     "kill -9 of all": Scene._kill_group,
@@ -247,7 +248,7 @@ HARMS: Mapping[str, Callable[[Scene, random.Random], None]] = {
     "walsender killed": Scene._kill_walsender,
     "commits held": Scene._hold_commits,
     "Postgres restarted": lambda scene, rng: scene._restart_postgres("fast"),
-    "Postgres crashed": lambda scene, rng: scene._restart_postgres("immediate"),
+    CRASH: lambda scene, rng: scene._restart_postgres("immediate"),
 }
 
 
@@ -255,24 +256,42 @@ def play(scene: Scene, harms: Sequence[str], *, is_early: bool = False, rest_s: 
     """Write, do all this harm at random moments, and compare in the end. Gives the number of documents.
 
     The first harm comes when all is seeded, or with `is_early` another before it, right after the seed has
-    begun; others may come while flusso is still starting.
+    begun; others may come while flusso is still starting. After a crash of Postgres everything is built anew,
+    which would make good what came before; so there is a comparison before each of them as well.
     """
     rng = scene.world.rng("harm")
     scene.prepare()
     writers = Writers(scene.database, scene.world)
+    count = 0
     with scene.following():
-        with writers.writing():
-            if is_early:
-                scene.await_seeding()
-                scene.harm(harms[0], rng)
-            for number, name in enumerate(harms[is_early:]):
-                if number == 0 or rng.random() < 0.5:
-                    scene.await_seeded()
-                threading.Event().wait(rng.uniform(0.5, rest_s))
-                scene.harm(name, rng)
-            threading.Event().wait(rng.uniform(0, rest_s))
-        scene.settle()
-        count = scene.compare()
+        for number, part in enumerate(between_crashes(harms)):
+            with writers.writing():
+                _do(scene, part, rng, rest_s, is_early=is_early and number == 0)
+            scene.settle()
+            count = scene.compare()
         scene.stop()
     assert writers.commits
     return count
+
+
+def between_crashes(harms: Sequence[str]) -> list[list[str]]:
+    """Take harms apart: a crash of Postgres is the first of its part, and the only one."""
+    parts: list[list[str]] = [[]]
+    for name in harms:
+        if name == CRASH and parts[-1]:
+            parts.append([])
+        parts[-1].append(name)
+    return parts
+
+
+def _do(scene: Scene, harms: Sequence[str], rng: random.Random, rest_s: float, *, is_early: bool) -> None:
+    """Do harm while others write."""
+    if is_early:
+        scene.await_seeding()
+        scene.harm(harms[0], rng)
+    for number, name in enumerate(harms[is_early:]):
+        if number == 0 or rng.random() < 0.5:
+            scene.await_seeded()
+        threading.Event().wait(rng.uniform(0.5, rest_s))
+        scene.harm(name, rng)
+    threading.Event().wait(rng.uniform(0, rest_s))

@@ -9,6 +9,7 @@ import pytest
 
 from oracle import soak
 from oracle.compare import Difference, Wrong
+from oracle.processes import CRASH, between_crashes
 from oracle.world import make_world
 
 
@@ -59,3 +60,9 @@ def test_a_given_seed_is_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(soak.Soak, "step", note)
     assert soak.main() == 0
     assert played == ["abc"]
+
+
+def test_a_crash_of_postgres_begins_a_part_of_its_own() -> None:
+    """After each part all is compared: what a kill lost must not be made good by a crash after it."""
+    assert between_crashes(["kill -9", CRASH, "pause", CRASH]) == [["kill -9"], [CRASH, "pause"], [CRASH]]
+    assert between_crashes([CRASH, "pause"]) == [[CRASH, "pause"]]

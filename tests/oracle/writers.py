@@ -26,10 +26,14 @@ class Writers:
     world: World
     count: int = 3
     commits: int = 0
+    _stretches: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
+        """Write while the block runs; each time something else."""
+        self._stop.clear()
+        self._stretches += 1
         threads = [threading.Thread(target=self._write, args=(n,), daemon=True) for n in range(self.count)]
         for thread in threads:
             thread.start()
@@ -41,7 +45,7 @@ class Writers:
                 thread.join()
 
     def _write(self, number: int) -> None:
-        rng = self.world.rng(f"writer {number}")
+        rng = self.world.rng(f"writer {number}, stretch {self._stretches}")
         conn: psycopg.Connection[tuple[object, ...]] | None = None
         while not self._stop.wait(_PAUSE_S):
             try:
