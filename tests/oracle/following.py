@@ -33,7 +33,7 @@ from flusso.document import DocumentId, WriteReport, key_of
 from flusso.engine import tasks, work
 from flusso.engine.due import settle_due
 from flusso.engine.frames import ID_SCHEMA, changes_batch
-from flusso.engine.ledger import Entry
+from flusso.engine.ledger import Entry, Ledger
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.room import Room
 from flusso.engine.work import Destination, WorkSpec
@@ -250,7 +250,8 @@ class Follower:
             state = IndexState(
                 destination.target.index, destination.target.digest, destination.target.generation
             )
-            settle_due(turns, self._spec(), Entry(destination, state, is_settling=True))
+            entry = Entry(destination, state, is_settling=True)
+            settle_due(turns, self._spec(), Ledger([entry]), entry)
         self._remembers = frozenset()
 
     def _check(self, reports: Sequence[WriteReport]) -> None:
