@@ -81,7 +81,9 @@ def test_killed_executors_lose_nothing_and_double_nothing(
     database18: Database, search_sink: OpenSearchSpec, tmp_path: Path, spark_session: Session
 ) -> None:
     create_market(database18, users=SIZES.cluster_users)
-    deployment = _deploy(tmp_path, database18, search_sink, 'master = "local-cluster[2,1,1024]"\n')
+    # What a dead executor had kept for others is asked for again and again, a quarter of a minute by default.
+    spark = 'master = "local-cluster[2,1,1024]"\nconf = { "spark.shuffle.io.retryWait" = "200ms" }\n'
+    deployment = _deploy(tmp_path, database18, search_sink, spark)
     with deployment.start("run") as running:
         running.wait_for("seed advanced")
         _kill_one_executor(running)
