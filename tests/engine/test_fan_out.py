@@ -23,9 +23,10 @@ from flusso.debt import Cursor, Debt, Owed, Reach, Scope
 from flusso.document import WriteReport
 from flusso.engine import tasks, work
 from flusso.engine.debts import Payer
+from flusso.engine.entry import Entry
 from flusso.engine.events import DebtFound, DebtPaid, Event
 from flusso.engine.frames import changes_batch
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.room import Room

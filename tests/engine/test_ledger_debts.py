@@ -8,7 +8,8 @@ import pytest
 
 from flusso.debt import Cursor, Debt, Reach, Scope
 from flusso.engine import work
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.entry import Entry
+from flusso.engine.ledger import Ledger
 from flusso.engine.work import Destination
 from flusso.lsn import Lsn
 from flusso.sinks.base import IndexState, IndexTarget

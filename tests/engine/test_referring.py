@@ -25,8 +25,9 @@ from flusso.document import Write, WriteReport, WriteResult
 from flusso.engine import due, tasks, work
 from flusso.engine.debts import Payer
 from flusso.engine.due import settle_due
+from flusso.engine.entry import Entry
 from flusso.engine.frames import changes_batch
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.outcome import Totals, settle_reports
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.room import Room

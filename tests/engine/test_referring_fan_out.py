@@ -22,8 +22,9 @@ from flusso.debt import BY_REFERENCES, Debt, Owed, Reach, Scope
 from flusso.document import WriteReport
 from flusso.engine import debts, referring, tasks, work
 from flusso.engine.debts import Payer
+from flusso.engine.entry import Entry
 from flusso.engine.frames import changes_batch
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.provision import prepare
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.room import Room

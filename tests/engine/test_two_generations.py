@@ -14,8 +14,9 @@ import pytest
 
 from fix_postgres import Database
 from flusso.debt import Debt, Scope
+from flusso.engine.entry import Entry
 from flusso.engine.events import Event, ReadersMoved, Reseeding, Waiting
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher

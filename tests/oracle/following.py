@@ -32,8 +32,9 @@ from flusso.debt import BY_REFERENCES, Debt, Owed, Scope, join
 from flusso.document import DocumentId, WriteReport, key_of
 from flusso.engine import tasks, work
 from flusso.engine.due import settle_due
+from flusso.engine.entry import Entry
 from flusso.engine.frames import ID_SCHEMA, changes_batch
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.room import Room
 from flusso.engine.work import Destination, WorkSpec

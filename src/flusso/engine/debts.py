@@ -23,8 +23,9 @@ from flusso.debt import BY_REFERENCES, Cursor, Debt, Reach, Scope
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
 from flusso.engine.due import settle_due
+from flusso.engine.entry import Entry
 from flusso.engine.events import DebtAdvanced, DebtFound, DebtPaid
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals
 from flusso.engine.retry import as_failure

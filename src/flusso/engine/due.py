@@ -21,8 +21,9 @@ from itertools import chain, islice
 
 from flusso.document import DocumentId, key_of
 from flusso.engine import tasks, work
+from flusso.engine.entry import Entry
 from flusso.engine.events import DebtFound, DebtPaid
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.referring import find_unbuilt
 from flusso.engine.turns import Turns
 from flusso.engine.work import WorkSpec

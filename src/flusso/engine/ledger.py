@@ -14,51 +14,12 @@ from dataclasses import dataclass, field, replace
 
 from flusso.debt import Cursor, Debt, Reach, Scope, join
 from flusso.engine import work
+from flusso.engine.entry import Entry, save, save_due
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import SinkError
 from flusso.lsn import Lsn
 from flusso.seeding import Seeding
 from flusso.sinks.base import IndexState, SinkSpec
-
-
-@dataclass(slots=True)
-class Entry:
-    """One generation of an index in one sink that is being written, with what is remembered of it."""
-
-    destination: Destination
-    state: IndexState
-    is_partial: bool = False
-    """Whether this sink takes only what changes: rows that it never saw are not missing."""
-    is_settling: bool = False
-    """Whether the last range or turn has ended, so that a look-up finds whatever they wrote."""
-    room: int = 0
-    """How many more tokens may be remembered for it before they are counted again."""
-    plan: str = ""
-    """The plan that builds its documents; empty for the declared one, which has the name of the index."""
-    keeps: int = 0
-    """How many generations that readers saw before are kept when they come to see this one."""
-
-    @property
-    def plan_name(self) -> str:
-        """What the plan is called wherever documents are resolved and built."""
-        return self.plan or self.state.index
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it is whole and readers do not see it yet."""
-        return self.state.is_seeded and not self.state.serves and not self.state.is_kept
-
-    @property
-    def remembers(self) -> bool:
-        """Whether batches remember their tokens: documents are written beside them, and some are not due."""
-        is_written_beside = bool(self.state.debts) or not self.state.is_seeded
-        keeps_references = self.destination.target.keeps_references
-        return keeps_references and is_written_beside and not (self.is_settling or self.state.is_all_due)
-
-    def end_marks(self) -> None:
-        """Let removals leave no more marks, from the next batch on."""
-        target = replace(self.destination.target, keeps_removals=False)
-        self.destination = replace(self.destination, target=target)
 
 
 @dataclass(slots=True)
@@ -158,13 +119,13 @@ class Ledger:
             sink, target = work.sink(entry.destination.sink), entry.destination.target
             entry.room = max(self.most_due, sink.count(target)) - sink.count_tokens(target)
         if entry.room < changes:
-            _save_due(entry, is_all=True)
+            save_due(entry, is_all=True)
         entry.room -= changes
 
     def end_due(self, entry: Entry) -> None:
         """Remember that all that was due is written."""
         with self._lock:
-            _save_due(entry, is_all=False)
+            save_due(entry, is_all=False)
 
     def record(self, lsn: Lsn, highest_version: int) -> None:
         """Remember a written position in every sink, before it is confirmed."""
@@ -177,7 +138,7 @@ class Ledger:
                     witness=max(entry.state.witness, lsn),
                     highest_version=max(entry.state.highest_version, highest_version),
                 )
-                _save(entry)
+                save(entry)
             self.position = max(self.position, lsn)
 
     def to_seed(self) -> list[Entry]:
@@ -201,7 +162,7 @@ class Ledger:
             for entry in entries:
                 highest = max(entry.state.highest_version, highest_version)
                 entry.state = replace(entry.state, seeding=seeding, highest_version=highest)
-                _save(entry)
+                save(entry)
 
     def finish_seed(self, entries: Iterable[Entry]) -> None:
         """Remember that all is written; readers come to see it between two batches (`switch`)."""
@@ -209,13 +170,13 @@ class Ledger:
             for entry in entries:
                 if not entry.state.is_seeded:
                     entry.state = replace(entry.state, is_seeded=True, seeding=Seeding())
-                    _save(entry)
+                    save(entry)
 
     def await_position(self, entry: Entry, lsn: Lsn) -> None:
         """Remember how far a seeded generation must be written before readers may see it."""
         with self._lock:
             entry.state = replace(entry.state, ready_at=lsn)
-            _save(entry)
+            save(entry)
 
     def publish(self, entry: Entry) -> None:
         """Let readers see a generation, in one step; those past keeping are dropped by `drop_retired`.
@@ -233,7 +194,7 @@ class Ledger:
             before = entry.state
             entry.state = replace(before, serves=True, is_kept=False, published=number)
             try:
-                _save(entry)
+                save(entry)
                 sink.publish(entry.destination.target)
             except BaseException:
                 entry.state = before  # readers may not have moved: it is tried again
@@ -255,7 +216,7 @@ class Ledger:
         """
         with self._lock:
             for entry in [each for each in self._left if each in self.entries]:
-                _save(entry)
+                save(entry)
             self._left = []
         while self.retired:
             spec, state = self.retired[0]
@@ -308,20 +269,20 @@ class Ledger:
             for entry in self.entries:
                 if entry.plan_name in indexes and sink in (None, entry.destination.sink.name):
                     entry.state = replace(entry.state, debts=join(entry.state.debts, debt))
-                    _save(entry)
+                    save(entry)
 
     def remember_uuids(self, entry: Entry, uuids: tuple[str, ...]) -> None:
         """Remember what a generation is written to from now on."""
         if entry.state.uuids != uuids:
             with self._lock:
                 entry.state = replace(entry.state, uuids=uuids)
-                _save(entry)
+                save(entry)
 
     def remember_catalog(self, entry: Entry, catalog: str) -> None:
         """Remember what the tables of an index look like, once all that follows from it is owed."""
         with self._lock:
             entry.state = replace(entry.state, catalog=catalog)
-            _save(entry)
+            save(entry)
 
     def note_waiting(self, reason: str, since: float) -> None:
         """Let readers of the state know what keeps the stream from going on, or that nothing does."""
@@ -330,14 +291,14 @@ class Ledger:
                 if (entry.state.waiting_for, entry.state.waiting_since) != (reason, since):
                     entry.state = replace(entry.state, waiting_for=reason, waiting_since=since)
                     with contextlib.suppress(SinkError):  # it is only told, and a sink may be what is away
-                        _save(entry)
+                        save(entry)
 
     def beat(self, moment: float) -> None:
         """Show whoever else would write these indexes that someone does; zero: no more."""
         with self._lock:
             for entry in self.entries:
                 entry.state = replace(entry.state, beat=moment)
-                _save(entry)
+                save(entry)
 
     def owing(self) -> list[Entry]:
         """List the entries that are not exact."""
@@ -356,7 +317,7 @@ class Ledger:
             entry.state = replace(
                 entry.state, debts=_replaced(entry.state.debts, debt, paid), highest_version=highest
             )
-            _save(entry)
+            save(entry)
             for each in self.entries:  # readers may now see what a generation that waits does not have yet
                 if each.is_waiting and each.state.index == entry.state.index and entry.state.serves:
                     each.state = replace(each.state, ready_at=0)
@@ -372,7 +333,7 @@ class Ledger:
         """Write every state as it stands."""
         with self._lock:
             for entry in self.entries:
-                _save(entry)
+                save(entry)
             for spec, state in self.frozen:
                 work.sink(spec).save_state(state)
 
@@ -384,18 +345,6 @@ class Ledger:
 def _replaced(debts: tuple[Debt, ...], debt: Debt, by: tuple[Debt, ...]) -> tuple[Debt, ...]:
     """Put others in the place of a debt: the first is paid to its end before the next."""
     return tuple(other for each in debts for other in (by if each == debt else (each,)))
-
-
-def _save(entry: Entry) -> None:
-    if entry.destination.sink.capabilities.keeps_state:
-        work.sink(entry.destination.sink).save_state(entry.state)
-
-
-def _save_due(entry: Entry, *, is_all: bool) -> None:
-    """Only what the sink remembers counts: the batch that relies on it may be the last of this process."""
-    state = replace(entry.state, is_all_due=is_all)
-    work.sink(entry.destination.sink).save_state(state)
-    entry.state = state
 
 
 def _only(spec: WorkSpec, names: Collection[str]) -> WorkSpec:

@@ -17,9 +17,10 @@ from flusso.capture.fingerprint import Marks
 from flusso.catalog import TableName
 from flusso.engine import work
 from flusso.engine.continuity import Standing, is_another, is_unwritten, plan_of
+from flusso.engine.entry import Entry
 from flusso.engine.events import Listener, Reseeding, Waiting
 from flusso.engine.generations import Fate, decide
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.work import Destination
 from flusso.errors import FlussoError, IndexTaken

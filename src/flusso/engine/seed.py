@@ -18,9 +18,10 @@ from flusso.builder.extents import Extent, read_extents
 from flusso.builder.ranges import BlockRange
 from flusso.engine import tasks, work
 from flusso.engine.due import settle_due
+from flusso.engine.entry import Entry
 from flusso.engine.events import SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.filling import Filling
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.outage import Outage
 from flusso.engine.outcome import Totals
 from flusso.engine.retry import as_failure, retrying

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flusso.engine import work
+from flusso.engine.entry import Entry
 from flusso.engine.events import Listener, ReadersMoved
-from flusso.engine.ledger import Entry, Ledger
+from flusso.engine.ledger import Ledger
 from flusso.engine.outage import Outage
 from flusso.engine.policy import Patience
 from flusso.engine.retry import as_failure

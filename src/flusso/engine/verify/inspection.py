@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from flusso.builder.plan import without_partitions
-from flusso.engine.ledger import Entry
+from flusso.engine.entry import Entry
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.engine.tasks import Batches
 from flusso.engine.turns import Turns
