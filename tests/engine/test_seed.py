@@ -228,7 +228,7 @@ def test_a_reader_that_is_ended_in_the_middle_of_a_range_is_replaced(
     def kill_readers() -> None:
         found = database.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() "
-            "and application_name = 'flusso' and query like 'copy%'"
+            "and application_name = 'flusso' and query like 'select t0.%'"
         )
         killed.extend(found)
 
@@ -242,7 +242,7 @@ def test_a_reader_that_is_ended_in_the_middle_of_a_range_is_replaced(
 
 
 class _Interrupting:
-    """While open, the first write of a seed that finds a reader in the middle of a COPY does something."""
+    """While open, the first write of a seed that finds a reader in the middle of a range does something."""
 
     def __init__(self, spec: PipelineSpec, do: Callable[[], object], done: list[object]) -> None:
         import faulty

@@ -1,17 +1,18 @@
 """Read finished documents by ranges of blocks, as seeding does.
 
-Rows come by COPY, one message for each, and wait in the server until they are taken: memory holds one chunk
-of documents, whatever the size of a row. The bodies are those that `builder/read.py` gives for the same keys.
+Rows come a few at a time and wait in the server until they are taken: memory holds one chunk of documents
+and those few, whatever is in a range. The bodies are those that `builder/read.py` gives for the same keys.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
-from psycopg import generators, pq
+from psycopg import pq
+from psycopg.types.string import ByteaBinaryLoader
 
 from flusso.builder.extents import Extent, read_extents
 from flusso.builder.failure import building
@@ -30,10 +31,8 @@ from flusso.postgres.identifiers import quote_table
 # Larger ones cost a search server a little less, but what the stream writes beside a seed waits behind them.
 _CHUNK_BYTES = 400_000
 _MAX_TID = "(4294967295,65535)"
-_HEADER_BYTES = 19
-"""What the first message begins with: a signature, flags, no extension."""
-_COUNT_BYTES, _LENGTH_BYTES = 2, 4
-_length = struct.Struct("!i").unpack_from
+# So many are half the work of one at a time, more are hardly less, and each may be a document of megabytes.
+_ROWS_AT_A_TIME = 5 if pq.version() >= 170000 else 1
 # Whoever moves the rows of a table waits for this lock, and then its file is another one.
 _LOCK = "lock table only {table} in access share mode"
 _FILE = "select coalesce(pg_relation_filenode(%s::regclass), 0)::bigint"
@@ -84,8 +83,10 @@ def read_range(
     table, sql = _placed(plan, block_range, plan.by_range)
     with building(f'cannot build documents of index "{plan.index}"'), conn.transaction():
         _hold_file(conn, table, block_range.filenode)
-        with psycopg.RawCursor(conn).copy(f"copy ({sql}) to stdout (format binary)".encode()) as copy:
-            yield from _chunks(conn, copy, len(plan.key), chunk_bytes)
+        cursor = psycopg.RawCursor(conn)
+        # The binary form of json is its text: the loader for binary strings hands it over as it is.
+        cursor.adapters.register_loader("json", ByteaBinaryLoader)
+        yield from _chunks(cursor.stream(sql.encode(), binary=True, size=_ROWS_AT_A_TIME), plan, chunk_bytes)
 
 
 def read_keys(conn: Connection, plan: IndexPlan, block_range: BlockRange) -> list[Key]:
@@ -134,51 +135,17 @@ def _hold_file(conn: Connection, table: TableName, filenode: int | None) -> None
         raise TableRewritten(f"the rows of {table} were moved while they were read")
 
 
-def _chunks(
-    conn: Connection, copy: psycopg.Copy, key_columns: int, chunk_bytes: int
-) -> Iterator[list[Built]]:
-    """Take what has arrived, row by row, and wait only when nothing has: psycopg's own loop waits for each
-    row, which costs more than all else here."""
-    take, built_of = conn.pgconn.get_copy_data, _built
+def _chunks(rows: Iterable[tuple[Any, ...]], plan: IndexPlan, chunk_bytes: int) -> Iterator[list[Built]]:
+    """Put documents together until they have so many bytes."""
+    columns, has_tokens = len(plan.key), bool(plan.references)
     chunk: list[Built] = []
-    size, at = 0, _HEADER_BYTES
-    while True:
-        length, message = take(1)
-        row = bytes(message if length else copy.read())
-        if not row:
-            break
-        if len(row) > at + _COUNT_BYTES:  # the last message is a count alone
-            chunk.append(built_of(row, at, key_columns))
-        size, at = size + len(row), 0
-        if chunk and size >= chunk_bytes:
+    size = 0
+    for row in rows:
+        body = row[columns]
+        chunk.append(Built(id_text(row[:columns]), body, row[-1] if has_tokens else None))
+        size += len(body)
+        if size >= chunk_bytes:
             yield chunk
             chunk, size = [], 0
-    if length < 0:
-        _finish(conn)
     if chunk:
         yield chunk
-
-
-def _built(row: bytes, at: int, key_columns: int) -> Built:
-    """Take a row apart: the number of fields, then of each its length and its bytes.
-
-    The key's come first, then the document, then its tokens if there are any.
-    """
-    start = at + _COUNT_BYTES + _LENGTH_BYTES
-    at = start + _length(row, start - _LENGTH_BYTES)[0]
-    key: Key = (row[start:at].decode(),)
-    for _ in range(key_columns - 1):
-        start = at + _LENGTH_BYTES
-        at = start + _length(row, at)[0]
-        key = (*key, row[start:at].decode())
-    start = at + _LENGTH_BYTES
-    end = start + _length(row, at)[0]
-    tokens = row[end + _LENGTH_BYTES :] if end < len(row) else None
-    return Built(id_text(key), row[start:end], tokens)
-
-
-def _finish(conn: Connection) -> None:
-    """Take the end of a COPY, or raise what ended it."""
-    (result,) = conn.wait(generators.fetch_many(conn.pgconn))
-    if result.status != pq.ExecStatus.COMMAND_OK:
-        raise psycopg.errors.error_from_result(result)
