@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import assert_never
 
@@ -76,15 +77,17 @@ def pipeline_spec(
     """Translate a deployment for the engine. Who `only_reads` makes no file where there is none."""
     source = deployment.source
     _check_connections(deployment)
+    indexes = _index_specs(deployment, only_reads=only_reads)
     return PipelineSpec(
         dsn_of(deployment),
         source.slot,
         source.publication,
-        _index_specs(deployment, only_reads=only_reads),
+        indexes,
         SparkSpec(
             deployment.spark.master,
             deployment.spark.conf,
             max_tasks=most_tasks(source.max_connections, has_replica=source.read_url is not None),
+            preload=_modules(indexes),
         ),
         _batch_spec(deployment.batch),
         manage_publication=source.manage_publication,
@@ -119,6 +122,13 @@ def _index_specs(deployment: Deployment, *, only_reads: bool) -> tuple[IndexSpec
     if not indexes:
         raise ConfigError("no index is enabled", hint="add an [[index]] to flusso.toml")
     return indexes
+
+
+def _modules(indexes: Sequence[IndexSpec]) -> tuple[str, ...]:
+    """Name what a task imports to write to the sinks."""
+    sinks = {sink for index in indexes for sink in index.sinks}
+    own = {type(sink).__module__ for sink in sinks}
+    return tuple(sorted(own | {sink.library for sink in sinks if isinstance(sink, SearchSpec)}))
 
 
 def _check_connections(deployment: Deployment) -> None:

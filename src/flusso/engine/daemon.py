@@ -18,6 +18,8 @@ from pyspark.daemon import manager
 TASK_WORKER = "pyspark.worker"
 """The kind of worker that runs tasks. Spark has daemons for other kinds too, each forked from only once."""
 PRELOADED = (TASK_WORKER, "flusso.engine.tasks")
+ALSO_PRELOADED = "FLUSSO_PRELOAD"
+"""Names more modules, with commas between: those that the sinks of a deployment need."""
 _COLLECT_AFTER = 50_000
 """New objects before the collector looks for cycles among them. A chunk of documents is thousands, none in
 one; by default each was looked through again and again, for a tenth of a worker's time."""
@@ -28,8 +30,9 @@ WITHOUT_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "backgro
 def preload() -> None:
     """Import what every worker needs, and keep the collector off it."""
     os.environ.update(WITHOUT_THREADS)
-    for name in PRELOADED:
-        importlib.import_module(name)
+    for name in (*PRELOADED, *os.environ.get(ALSO_PRELOADED, "").split(",")):
+        if name:
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)

@@ -31,6 +31,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import flusso
+from flusso.engine.daemon import ALSO_PRELOADED
 from flusso.engine.java import QUICK_COMPILER, class_archive, find_java, make_java_home
 from flusso.engine.scratch import make_scratch, remove_scratch
 from flusso.engine.source import ChangeSource
@@ -91,6 +92,8 @@ class SparkSpec:
     conf: Mapping[str, str] = field(default_factory=dict)
     max_tasks: int = 64
     """Upper bound on tasks at a time: each holds a Postgres connection."""
+    preload: tuple[str, ...] = ()
+    """Modules that tasks will need, beside our own: workers of a local master begin with them imported."""
 
 
 @dataclass(slots=True)
@@ -198,6 +201,7 @@ def _launch(spec: SparkSpec, scratch: Path) -> Session:
     os.environ.setdefault("SPARK_HOME", str(Path(pyspark.__file__).parent))
     if is_local(spec.master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ[ALSO_PRELOADED] = ",".join(spec.preload)
     java = find_java()
     os.environ["JAVA_HOME"] = str(make_java_home(scratch, java))
     conf = _configure(spec, scratch, class_archive(java))

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from flusso.errors import ConfigError, SinkRefused, SinkUnavailable
@@ -55,6 +56,8 @@ class SearchSpec(ABC):
     compress: bool = True
     gc_deletes_s: float = 3600.0
     """How long a removed document's version is remembered; a server's own default is a minute."""
+    library: ClassVar[str]
+    """The module of the official client, which is imported when it is needed first: that takes its time."""
 
     def __post_init__(self) -> None:
         if not self.urls:

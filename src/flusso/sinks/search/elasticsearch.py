@@ -10,7 +10,7 @@ import logging
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from flusso.errors import ConfigError, SinkRefused, SinkUnavailable
@@ -24,6 +24,8 @@ _PRODUCT = "Elasticsearch"
 @dataclass(frozen=True, slots=True)
 class ElasticsearchSpec(SearchSpec):
     """How to reach an Elasticsearch cluster and how indexes are made there."""
+
+    library: ClassVar[str] = "elasticsearch"
 
     def client(self) -> Client:
         """Make a client; the first request connects."""

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from flusso.errors import ConfigError, SinkRefused, SinkUnavailable
 from flusso.sinks.search.connection import SearchSpec, base_headers, compressed, compresses, tls_failure
@@ -16,6 +16,8 @@ from flusso.sinks.search.server import Answer, Client
 @dataclass(frozen=True, slots=True)
 class OpenSearchSpec(SearchSpec):
     """How to reach an OpenSearch cluster and how indexes are made there."""
+
+    library: ClassVar[str] = "opensearchpy"
 
     @property
     def preference(self) -> str:
