@@ -6,7 +6,7 @@ from flusso.builder.extents import Extent
 from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange
 from flusso.catalog import TableName
-from flusso.engine.filling import _FIRST_SHARE, _LARGEST_SHARE, Filling
+from flusso.engine.filling import _LARGEST_SHARE, _LEAST_SHARE, Filling
 from flusso.engine.outcome import Totals
 from flusso.seeding import OPEN, LeafSeed, Seeding
 
@@ -59,9 +59,11 @@ def test_a_turn_gets_twice_what_the_last_one_managed() -> None:
         turn = filling.take(1)
         sizes.append(len(turn))
         _end(filling, turn, len(turn))
-    assert sizes == [_FIRST_SHARE, 8, 16, 32, 64, _LARGEST_SHARE, _LARGEST_SHARE]
-    _end(filling, filling.take(1), 3)
-    assert len(filling.take(1)) == 6
+    assert sizes == [_LEAST_SHARE, 16, 32, 64, _LARGEST_SHARE, _LARGEST_SHARE, _LARGEST_SHARE]
+    _end(filling, filling.take(1), 5)
+    assert len(filling.take(1)) == 10
+    _end(filling, filling.take(1), 1)
+    assert len(filling.take(1)) == _LEAST_SHARE
 
 
 def test_turns_side_by_side_leave_each_other_enough() -> None:
@@ -104,13 +106,13 @@ def test_a_file_replaced_in_the_middle_begins_that_table_again() -> None:
     filling = _filling(_extent(1, 3), _extent(2, 1), _extent(3, 4))
     first = filling.take(1)
     second = [BlockRange("users", 2, None, None, 1, 1)]
-    assert [each.oid for each in first] == [1, 1, 1, 2]
+    assert [each.oid for each in first] == [1, 1, 1, 2, 3, 3, 3, 3]
     filling.restart(1, [_extent(1, 2, filenode=9), _extent(2, 1), _extent(3, 4)])
     _end(filling, first, 1)
     filling.under_way += 1
     _end(filling, second, 1)  # what was read of the old file no longer counts
     assert not filling.is_whole
-    assert _run(filling)[:3] == [(2, 0, None), (1, 0, 1), (1, 1, None)]
+    assert {(2, 0, None), (1, 0, 1), (1, 1, None)} <= set(_run(filling))
 
 
 def test_a_filling_is_not_over_while_a_turn_reads_a_file_that_was_replaced() -> None:
@@ -146,10 +148,10 @@ def test_without_any_table_there_is_nothing_to_write() -> None:
 
 
 def test_one_turn_at_a_time_takes_all_that_it_managed_before_to_the_last_range() -> None:
-    filling = _filling(_extent(1, 16))
+    filling = _filling(_extent(1, 32))
     sizes = []
     while filling.has_ranges:
         turn = filling.take(1)
         sizes.append(len(turn))
         _end(filling, turn, len(turn))
-    assert sizes == [4, 8, 4]
+    assert sizes == [8, 16, 8]

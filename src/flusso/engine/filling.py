@@ -16,7 +16,7 @@ from flusso.builder.ranges import BlockRange, cut_ranges
 from flusso.engine.outcome import Totals
 from flusso.seeding import OPEN, LeafSeed, Seeding, summed_up
 
-_FIRST_SHARE, _LARGEST_SHARE = 4, 128
+_LEAST_SHARE, _LARGEST_SHARE = 8, 128
 """Ranges that a turn is given: twice as many as the last one managed in its time, so that few wait behind a
 slow one."""
 
@@ -35,7 +35,7 @@ class Filling:
     _extents: dict[int, Extent] = field(default_factory=dict)
     _leaves: dict[int, LeafSeed] = field(default_factory=dict)
     _waiting: deque[BlockRange] = field(default_factory=deque)
-    _share: int = _FIRST_SHARE
+    _share: int = _LEAST_SHARE
 
     def begin(self, extents: Iterable[Extent]) -> None:
         """Go on where it was left, with the tables as they are now."""
@@ -65,7 +65,7 @@ class Filling:
                 end = OPEN if block_range.end_block is None else block_range.end_block
                 self._leaves[leaf.oid] = leaf.with_done(block_range.start_block, end)
         self._waiting.extendleft(each for each in reversed(turn[done:]) if self._is_current(each))
-        self._share = min(_LARGEST_SHARE, max(1, done) * 2)
+        self._share = min(_LARGEST_SHARE, max(_LEAST_SHARE, done * 2))
         self.turns += 1
         self.under_way -= 1
         self.seeding = replace(

@@ -33,9 +33,11 @@ from flusso.errors import FlussoError
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
 _FIRST_TURN_S, _TURN_S = 1.0, 5.0
-# A search server refreshes on one core: often enough that little is left for the last refresh, when nothing
-# else is done, and less and less often, because each leaves segments that are merged later.
-_REFRESH_S, _REFRESH_MOST_S, _REFRESH_GROWS = 2.0, 30.0, 1.25
+# A search server refreshes on one core, and while it does so for the last time nothing else is done. So there
+# is one shortly before the end, and some before that; less and less often, because each leaves segments that
+# are merged later.
+_REFRESH_S, _REFRESH_MOST_S, _REFRESH_GROWS = 2.5, 30.0, 1.6
+_SHORTLY_S = 1.0
 _LOOK_S = 0.1
 
 
@@ -59,6 +61,13 @@ class _Job:
     @property
     def sinks(self) -> tuple[str, ...]:
         return tuple(entry.destination.sink.name for entry in self.entries)
+
+    @property
+    def left_s(self) -> float:
+        """How long it may still take, by what the turns that have ended did; without end if none has."""
+        seeding = self.filling.seeding
+        since_s = time.monotonic() - self.began_s - seeding.seconds
+        return float("inf") if seeding.left_s is None else seeding.left_s - since_s
 
 
 @dataclass(slots=True)
@@ -168,8 +177,8 @@ class Seeder:
     def _turn_s(self, job: _Job) -> float:
         """Say how long a turn may take that was just taken."""
         with self._lock:
-            before = job.filling.turns + job.filling.under_way - 1
-        return float(min(_TURN_S, _FIRST_TURN_S * 2 ** min(8, before)))
+            is_first = job.filling.turns + job.filling.under_way <= self.turns.parallelism
+        return _FIRST_TURN_S if is_first else _TURN_S
 
     def _attempt(self, job: _Job, turn: Sequence[BlockRange], turn_s: float) -> tuple[TurnReport, Totals]:
         planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], turn_s), 1)
@@ -224,14 +233,19 @@ class Seeder:
 
     def _keep_fresh(self, job: _Job) -> None:
         """Refresh what is written from time to time. It only saves time: the last one tells what is wrong."""
-        pause_s = _REFRESH_S
-        while not self._is_closed.wait(pause_s) and not job.is_ended and self.failure is None:
+        pause_s, ended_s, hurried = _REFRESH_S, time.monotonic(), 0
+        while not self._is_closed.wait(_LOOK_S) and not job.is_ended and self.failure is None:
+            since_s, turns = time.monotonic() - ended_s, job.filling.turns
+            is_last = job.left_s < _SHORTLY_S < since_s and turns != hurried  # once, whatever comes of it
+            if not is_last and since_s < pause_s:
+                continue
+            hurried = turns if is_last else hurried
             for entry in job.entries if job.filling.under_way else ():
                 sink, target = entry.destination.sink, entry.destination.target
                 if not sink.capabilities.is_driver_side:
                     with contextlib.suppress(FlussoError), contextlib.closing(sink.open()) as opened:
                         opened.refresh(target)
-            pause_s = min(_REFRESH_MOST_S, pause_s * _REFRESH_GROWS)
+            pause_s, ended_s = min(_REFRESH_MOST_S, pause_s * _REFRESH_GROWS), time.monotonic()
 
 
 def _may_go_on(filling: Filling) -> bool:
