@@ -56,7 +56,7 @@ class Writer:
     def put(self, index: str, built: Sequence[Built]) -> None:
         """Take one chunk; blocks while enough requests are under way."""
         version = int(self.version)
-        writes = [Write(item.id, version, item.body, item.tokens) for item in built]
+        writes = [Write(id_, version, body, tokens) for id_, body, tokens in built]
         self._count(index, writes)
         self._defer(index, writes)
         if self._held is not None:

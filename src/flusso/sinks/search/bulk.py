@@ -32,6 +32,7 @@ BLOCKED = ("cluster_block_exception", "index_closed_exception")
 """The index, or all, is read-only or closed for now: the disk is nearly full, or someone wants it so."""
 ABSENT = ("index_not_found_exception", "invalid_index_name_exception")
 """The latter when an alias for writers is not there: no index can have its name."""
+_END = "}}\n"
 _NO_PIPELINE = "pipeline with id ["
 """How the reason begins that a server gives for every document when there is no such ingest pipeline."""
 
@@ -67,24 +68,30 @@ def batches(writes: Sequence[Write], *, max_count: int, max_bytes: int) -> Itera
     """Cut writes into request bodies; a document larger than the limit travels alone."""
     pieces: list[bytes] = []
     start = size = 0
-    for at, write in enumerate(writes):
-        body = write.body
-        action = "index" if body is not None else "delete"
-        is_numbered = write.version != UNVERSIONED
-        version = f',"version":{write.version},"version_type":"external_gte"' if is_numbered else ""
-        head = f'{{"{action}":{{"_id":{quoted(write.id)}{version}}}}}\n'.encode()
-        added = len(head) + (len(body) + 1 if body is not None else 0)
+    last, tail = UNVERSIONED, _END
+    for at, (id_, version, body, _) in enumerate(writes):
+        if version != last:  # nearly always all have the same
+            last, tail = version, _tail(version)
+        if body is None:
+            lines: tuple[bytes, ...] = (f'{{"delete":{{"_id":{quoted(id_)}{tail}'.encode(),)
+            added = len(lines[0])
+        else:
+            # A raw line break in JSON stands between tokens, never in a string: a space means the same.
+            line = body if b"\n" not in body else body.replace(b"\n", b" ")
+            lines = (f'{{"index":{{"_id":{quoted(id_)}{tail}'.encode(), line, b"\n")
+            added = len(lines[0]) + len(line) + 1
         if at > start and (size + added > max_bytes or at - start >= max_count):
             yield Batch(writes[start:at], b"".join(pieces))
             pieces, start, size = [], at, 0
-        pieces.append(head)
-        if body is not None:
-            # A raw line break in JSON stands between tokens, never in a string: a space means the same.
-            pieces.append(body if b"\n" not in body else body.replace(b"\n", b" "))
-            pieces.append(b"\n")
+        pieces += lines
         size += added
     if pieces:
         yield Batch(writes[start:], b"".join(pieces))
+
+
+def _tail(version: int) -> str:
+    """End the line that says what to do with a document."""
+    return _END if version == UNVERSIONED else f',"version":{version},"version_type":"external_gte"{_END}'
 
 
 def outcome_of(text: str, writes: Sequence[Write]) -> Outcome:
