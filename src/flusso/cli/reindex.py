@@ -10,7 +10,7 @@ from flusso.cli.assemble import load, pipeline_spec
 from flusso.cli.options import DEFAULT_CONFIG, Config, Prefix, Slot
 from flusso.cli.requests import chosen_indexes, is_running, keeping_sinks, opened
 from flusso.engine.generations import Roles
-from flusso.sinks.base import Request
+from flusso.sinks.base import IndexState, Request
 
 
 def reindex(
@@ -23,14 +23,27 @@ def reindex(
     """Fill indexes anew; readers keep the old generation until the new one is whole."""
     spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix))
     chosen = chosen_indexes(spec, names or [], every=every)
-    when = "the running flusso fills it now" if is_running(spec) else "the next run fills it"
+    running = is_running(spec)
     for index in chosen:
         for sink_spec in keeping_sinks(index):
             with opened(sink_spec) as sink:
-                roles = Roles.of(sink.load_states().of(index.name))
+                filling = Roles.of(sink.load_states().of(index.name)).filling
                 where = f'{index.name} in sink "{sink_spec.name}"'
-                if roles.filling is not None:
-                    print(f"{where}: generation {roles.filling.generation} is being filled already")
+                if running and filling is not None:
+                    print(f"{where}: generation {filling.generation} is being filled already")
                     continue
                 sink.ask(index.name, Request.REINDEX)
-                print(f"{where}: a new generation is asked for: {when}")
+                print(f"{where}: a new generation is asked for: {_answer(filling, running=running)}")
+
+
+def _answer(filling: IndexState | None, *, running: bool) -> str:
+    """Say who does it.
+
+    What nobody is filling now may have lost its slot, and only a run finds that out: so it is asked for all
+    the same, and the request allows another to take its place.
+    """
+    if running:
+        return "the running flusso fills it now"
+    if filling is None:
+        return "the next run fills it"
+    return f"the next run goes on with generation {filling.generation}, or with another if that lost changes"
