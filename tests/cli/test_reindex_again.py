@@ -82,3 +82,14 @@ def test_a_reindex_of_what_a_running_flusso_fills_asks_for_nothing_more(
         assert reindex() == 'users in sink "local": generation 2 is being filled already\n'
     finally:
         stream.stop()
+
+
+def test_a_reindex_of_what_is_whole_and_has_no_readers_yet_begins_another_in_its_place(start: Start) -> None:
+    """As when it differs from its tables, and `verify_before_switch` keeps readers where they are."""
+    ledger = start().ledger
+    ledger.finish_seed(ledger.to_seed())
+    work.forget()
+    assert reindex() == 'users in sink "local": a new generation is asked for: the next run fills it\n'
+    prepared = start()
+    assert written(prepared) == [1, 3]
+    assert [entry.state.generation for entry in prepared.ledger.to_seed()] == [3]

@@ -58,6 +58,12 @@ def test_a_second_request_while_one_is_being_filled_begins_no_other() -> None:
     assert shown(decide([SERVING, FILLING], FRESH, standing(), reseeds=False, is_asked=True)) == ([3, 4], [])
 
 
+def test_a_request_while_one_is_whole_and_waits_for_readers_begins_another_in_its_place() -> None:
+    waiting = replace(FILLING, is_seeded=True)
+    assert shown(decide([SERVING, waiting], FRESH, standing(), reseeds=False, is_asked=True)) == ([3, 5], [4])
+    assert shown(decide([waiting], FRESH, standing(), reseeds=False, is_asked=True)) == ([5], [4])
+
+
 def test_a_request_is_reason_enough_to_replace_what_lost_its_slot() -> None:
     with pytest.raises(SlotMissing):
         decide([SERVING], FRESH, LOST, reseeds=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -27,13 +28,19 @@ def reindex(
     for index in chosen:
         for sink_spec in keeping_sinks(index):
             with opened(sink_spec) as sink:
-                filling = Roles.of(sink.load_states().of(index.name)).filling
+                filling = _unfinished(sink.load_states().of(index.name))
                 where = f'{index.name} in sink "{sink_spec.name}"'
                 if running and filling is not None:
                     print(f"{where}: generation {filling.generation} is being filled already")
                     continue
                 sink.ask(index.name, Request.REINDEX)
                 print(f"{where}: a new generation is asked for: {_answer(filling, running=running)}")
+
+
+def _unfinished(states: Sequence[IndexState]) -> IndexState | None:
+    """Find what is being filled. One that is whole and waits for readers gives way to another."""
+    filling = Roles.of(states).filling
+    return None if filling is None or filling.is_seeded else filling
 
 
 def _answer(filling: IndexState | None, *, running: bool) -> str:

@@ -88,10 +88,11 @@ def decide(
     """Decide which generations go on and whether a new one begins; raise when neither may be.
 
     `states` is what the sink remembers, `fresh` what is declared. `anew` breaks every generation, for that
-    reason; `is_asked` wants a new one whatever the others are; `unfit` says of some why they cannot be
-    written any more, and those that are `gone` were deleted by someone else; those of the unfit that are `put
-    back` may have lost what their states say as well. A new one is numbered `above` what the sink holds
-    without remembering it. After a move that a crash cut short, so many are kept as `keeps` says.
+    reason; `is_asked` wants a new one whatever the others are, unless one is being filled; `unfit` says of
+    some why they cannot be written any more, and those that are `gone` were deleted by someone else; those of
+    the unfit that are `put back` may have lost what their states say as well. A new one is numbered `above`
+    what the sink holds without remembering it. After a move that a crash cut short, so many are kept as
+    `keeps` says.
     """
     roles = Roles.of([state for state in states if state.generation not in gone])
     kept, dropped = _split_kept(roles, keeps)
@@ -103,7 +104,7 @@ def decide(
         dropped.append(state) if is_lost else written.append(continued(state, now))
     number = 1 + max([above, *(state.generation for state in states)])
     fresh = replace(fresh, generation=number)
-    next_ = _next(roles, fresh, now, anew, is_current=frozen is None and not is_asked)
+    next_ = _next(roles, fresh, now, anew, is_current=frozen is None, is_asked=is_asked)
     if next_ is not None:
         written.append(next_)
     if roles.filling is not None and (next_ is None or next_.generation != roles.filling.generation):
@@ -166,11 +167,22 @@ def _judged(
 
 
 def _next(
-    roles: Roles, fresh: IndexState, now: Standing, anew: FlussoError | None, *, is_current: bool
+    roles: Roles,
+    fresh: IndexState,
+    now: Standing,
+    anew: FlussoError | None,
+    *,
+    is_current: bool,
+    is_asked: bool,
 ) -> IndexState | None:
-    """Give the generation that is filled, or waits for readers; None when there is no need of one."""
+    """Give the generation that is filled, or waits for readers; None when there is no need of one.
+
+    Who asks for one while another is whole and waits does not want that one: as when it differs from its
+    tables.
+    """
     filling = roles.filling
-    if filling is not None and filling.digest == fresh.digest:
+    is_wanted = filling is not None and not (is_asked and filling.is_seeded)
+    if filling is not None and is_wanted and filling.digest == fresh.digest:
         if is_unwritten(filling):
             return begun(replace(filling, references=fresh.references), now)
         if not _refers(filling, fresh):
@@ -180,7 +192,11 @@ def _next(
             return continued(filling, now)
         if not is_mended_by_reseed(broken):
             raise broken
-    if is_current and any(_stands_for(state, fresh, roles) for state in (roles.serving, *roles.kept)):
+    if (
+        is_current
+        and not is_asked
+        and any(_stands_for(state, fresh, roles) for state in (roles.serving, *roles.kept))
+    ):
         return None
     return begun(fresh, now)
 
