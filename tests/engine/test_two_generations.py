@@ -16,6 +16,7 @@ from fix_postgres import Database
 from flusso.debt import Debt, Scope
 from flusso.engine.entry import Entry
 from flusso.engine.events import Event, ReadersMoved, Reseeding, Waiting
+from flusso.engine.generations import Roles
 from flusso.engine.ledger import Ledger
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
@@ -310,6 +311,19 @@ def test_only_as_many_are_kept_as_wanted(spec: PipelineSpec) -> None:
         ask(spec, Request.REINDEX)
         publish_seeded(start(keeping).ledger, "users")
     assert [(state.generation, state.serves) for state in states(spec).all] == [(3, False), (4, True)]
+
+
+def test_what_readers_saw_last_is_kept_and_not_what_they_were_led_back_from(spec: PipelineSpec) -> None:
+    keeping = kept(spec, keeps=1)
+    ask(spec, Request.ROLLBACK, 2)
+    start(keeping)
+    ask(spec, Request.REINDEX)
+    publish_seeded(start(keeping).ledger, "users")
+    found = states(spec)
+    assert [(state.generation, state.serves) for state in found.all] == [(2, False), (4, True)]
+    back = Roles.of(found.of("users")).back()
+    assert back is not None
+    assert back.generation == 2
 
 
 def test_an_index_that_is_written_through_another_slot_is_left_to_it(spec: PipelineSpec) -> None:

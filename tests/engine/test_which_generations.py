@@ -135,6 +135,13 @@ def test_a_move_that_a_crash_cut_short_keeps_the_newest_of_those_that_were_kept(
     assert shown(decide([KEPT, SERVING, newer], FRESH, standing(), reseeds=False, keeps=1)) == ([3, 4], [2])
 
 
+def test_a_move_that_a_crash_cut_short_after_a_rollback_keeps_what_readers_saw_last() -> None:
+    good = replace(KEPT, serves=True, is_kept=False, published=4)
+    bad = replace(SERVING, serves=False, is_kept=True, published=3)
+    newer = replace(SERVING, generation=4, published=5)
+    assert shown(decide([good, bad, newer], FRESH, standing(), reseeds=False, keeps=1)) == ([2, 4], [3])
+
+
 def test_what_is_kept_stays_though_fewer_are_to_be_kept_from_now_on() -> None:
     assert shown(decide([KEPT, SERVING], FRESH, standing(), reseeds=False, keeps=0)) == ([2, 3], [])
 
@@ -170,6 +177,13 @@ def test_a_rollback_leads_to_the_newest_that_is_older_and_kept() -> None:
     oldest = replace(KEPT, generation=1)
     assert Roles.of([oldest, KEPT, SERVING]).back() == KEPT
     assert Roles.of([SERVING, FILLING]).back() is None
+
+
+def test_a_rollback_does_not_lead_to_what_readers_were_led_back_from() -> None:
+    good = replace(KEPT, published=4)
+    bad = replace(KEPT, generation=3, published=3)
+    assert Roles.of([good, bad, replace(SERVING, generation=4, published=5)]).back() == good
+    assert Roles.of([replace(good, serves=True, is_kept=False), bad]).back() is None
 
 
 def test_every_start_has_a_higher_term_than_the_one_before() -> None:

@@ -38,7 +38,7 @@ class Roles:
     serving: IndexState | None
     filling: IndexState | None
     kept: tuple[IndexState, ...]
-    """Oldest first."""
+    """Those that readers saw last come last: that need not be the newest, as after a rollback."""
     leftovers: tuple[IndexState, ...]
     is_half_moved: bool = False
     """Whether readers have moved, and what becomes of those that they left was not decided yet."""
@@ -52,7 +52,7 @@ class Roles:
         """
         serving = States.serving_of(states)
         others = [_left(state) if state.serves else state for state in states if state is not serving]
-        kept = tuple(state for state in others if state.is_kept)
+        kept = tuple(sorted((state for state in others if state.is_kept), key=lambda state: state.move))
         rest = [state for state in others if not state.is_kept]
         after = serving.generation if serving else 0
         filling = next((each for each in reversed(rest) if each.generation > after and not each.stale), None)
@@ -60,7 +60,10 @@ class Roles:
         return cls(serving, filling, kept, leftovers, sum(state.serves for state in states) > 1)
 
     def back(self) -> IndexState | None:
-        """Give the generation that a rollback leads to."""
+        """Give the generation that a rollback leads to: of the older ones what readers saw last.
+
+        Not a newer one: readers were led back from it, and a second rollback does not undo the first.
+        """
         if self.serving is None:
             return None
         older = [state for state in self.kept if state.generation < self.serving.generation]

@@ -231,12 +231,13 @@ class Ledger:
         return [state for spec, state in known + self.frozen if (spec.name, state.index) == place]
 
     def _retire_others(self, entry: Entry) -> None:
-        """Keep as many of the others as are wanted, the newest first, and take the rest out.
+        """Keep as many of the others as are wanted, those that readers saw last, and take the rest out.
 
         Readers have moved, so nothing here may fail.
         """
         sink, others = entry.destination.sink, self._beside(entry)
-        seen = sorted((state for state in others if state.serves or state.is_kept), key=_number, reverse=True)
+        read = (state for state in others if state.serves or state.is_kept)
+        seen = sorted(read, key=lambda state: state.move, reverse=True)
         kept = [state for state in seen if not state.stale][: max(entry.keeps, 0)]
         gone = [state for state in seen if state not in kept]
         self.retired += [(sink, state) for state in gone]
@@ -351,7 +352,3 @@ def _only(spec: WorkSpec, names: Collection[str]) -> WorkSpec:
     plans = {name: plan for name, plan in spec.plans.items() if name in names}
     destinations = {name: found for name, found in spec.destinations.items() if name in names}
     return replace(spec, plans=plans, destinations=destinations)
-
-
-def _number(state: IndexState) -> int:
-    return state.generation

@@ -139,6 +139,11 @@ class IndexState:
     """Changes every few seconds while someone writes it; zero when whoever did has ended in order."""
 
     @property
+    def move(self) -> tuple[int, int]:
+        """Orders generations by when readers came to them last; where moves had no numbers, by their own."""
+        return self.published, self.generation
+
+    @property
     def target(self) -> IndexTarget:
         """The generation itself, for whoever reads it or writes to it beside the stream."""
         references = bool(self.references)
@@ -187,7 +192,7 @@ class States:
     def serving_of(states: Sequence[IndexState]) -> IndexState | None:
         """Give the generation that readers see, of those of one index."""
         serving = [state for state in states if state.serves]
-        return max(serving, key=lambda state: (state.published, state.generation), default=None)
+        return max(serving, key=lambda state: state.move, default=None)
 
 
 @dataclass(frozen=True, slots=True)
