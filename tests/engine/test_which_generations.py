@@ -95,6 +95,13 @@ def test_one_that_is_whole_and_waits_for_readers_goes_on() -> None:
     assert fate.written[-1].is_seeded
 
 
+def test_what_was_being_filled_and_cannot_be_written_any_more_goes_and_a_new_one_begins() -> None:
+    fate = decide([SERVING, FILLING], FRESH, standing(), reseeds=False, unfit={4: "it has other ids"})
+    assert shown(fate) == ([3], [4])
+    fate = decide([FILLING], FRESH, standing(), reseeds=False, unfit={4: "it has other ids"})
+    assert shown(fate) == ([5], [4])
+
+
 def test_what_was_being_filled_for_another_schema_goes_and_a_new_one_begins() -> None:
     fate = decide([OLD_SCHEMA, replace(FILLING, digest="other")], FRESH, standing(), reseeds=False)
     assert shown(fate) == ([3, 5], [4])

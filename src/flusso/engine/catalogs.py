@@ -14,12 +14,21 @@ from flusso.builder.complete import complete
 from flusso.builder.plan import IndexPlan, is_root_alone
 from flusso.builder.reads import columns_read
 from flusso.catalog import Catalog, TableName
-from flusso.engine.fingerprint import Reads, find_differences, is_routed_alike, key_text, take
+from flusso.engine.continuity import plan_of
+from flusso.engine.fingerprint import (
+    Reads,
+    find_differences,
+    find_other_key,
+    is_routed_alike,
+    key_text,
+    take,
+)
 from flusso.engine.ledger import Ledger
 from flusso.errors import CatalogChanged, CatalogOutdated, SourceError
 from flusso.postgres.connect import Connection
 from flusso.postgres.shapes import TableShape, has_rows, read_shapes
 from flusso.schema.model import IndexSchema
+from flusso.sinks.base import IndexState
 
 
 def reads_of(plan: IndexPlan, schema: IndexSchema, catalog: Catalog) -> Reads:
@@ -51,6 +60,22 @@ def owe_differences(conn: Connection, ledger: Ledger, reads: Iterable[Reads]) ->
                 )
         if before != now:
             ledger.remember_catalog(entry, now)
+
+
+def find_rekeyed(
+    states: Iterable[IndexState], reads: Mapping[str, Reads], declared: str
+) -> dict[int, CatalogChanged]:
+    """Say of which generations the documents have other ids by now: no write finds them any more.
+
+    `declared` is the schema of the plan that has the index's name; a plan that does not fit has no `reads`.
+    """
+    found: dict[int, CatalogChanged] = {}
+    for state in states:
+        read = reads.get(state.index if state.schema == declared else plan_of(state))
+        rekeyed = find_other_key(read, state.catalog) if read is not None and state.catalog else None
+        if rekeyed is not None:
+            found[state.generation] = rekeyed
+    return found
 
 
 def find_outdated(conn: Connection, ledger: Ledger, reads: Iterable[Reads]) -> SourceError | None:

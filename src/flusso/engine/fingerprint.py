@@ -15,6 +15,7 @@ from typing import Any
 
 from flusso.catalog import Catalog, TableName
 from flusso.debt import Scope
+from flusso.engine.continuity import index_of
 from flusso.errors import CatalogChanged
 from flusso.postgres.shapes import ColumnShape, TableShape
 
@@ -88,8 +89,9 @@ def find_differences(
 
     Raises `CatalogChanged` when the ids of an index are other ones now: no document could be found by them.
     """
+    if rekeyed := find_other_key(reads, before):
+        raise rekeyed
     old, new = json.loads(before), json.loads(now)
-    _check_key(reads, tuple(old["key"]))
     return [
         difference
         for table in sorted(reads.columns)
@@ -113,21 +115,22 @@ def is_routed_alike(before: str, now: str) -> bool:
     return bool(routes(before) == routes(now))
 
 
-def _check_key(reads: Reads, before: tuple[str, ...]) -> None:
-    if before == reads.key:
-        return
-    pairs = [(was.rpartition(" "), is_.rpartition(" ")) for was, is_ in zip(before, reads.key, strict=False)]
-    is_readable = len(before) == len(reads.key) and all(
+def find_other_key(reads: Reads, before: str) -> CatalogChanged | None:
+    """Say whether documents have other ids now than when this was written down."""
+    key = tuple(json.loads(before)["key"])
+    pairs = [(was.rpartition(" "), is_.rpartition(" ")) for was, is_ in zip(key, reads.key, strict=False)]
+    is_readable = len(key) == len(reads.key) and all(
         was[0] == is_[0] and any({was[2], is_[2]} <= alike for alike in _SAME_TEXT)
         for was, is_ in pairs
         if was != is_
     )
-    if not is_readable:
-        raise CatalogChanged(
-            f'the key of {reads.root}, the root of index "{reads.index}", is now ({", ".join(reads.key)}) '
-            f"and was ({', '.join(before)}): its documents have other ids",
-            hint=f"run flusso reindex {reads.index}",
-        )
+    if is_readable:
+        return None
+    return CatalogChanged(
+        f'the key of {reads.root}, the root of index "{index_of(reads.index)}", is now '
+        f"({', '.join(reads.key)}) and was ({', '.join(key)}): its documents have other ids",
+        hint=f"run flusso reindex {index_of(reads.index)}",
+    )
 
 
 def _compare(

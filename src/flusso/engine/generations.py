@@ -107,7 +107,7 @@ def decide(
         dropped.append(state) if is_lost else written.append(continued(state, now))
     number = 1 + max([above, *(state.generation for state in states)])
     fresh = replace(fresh, generation=number)
-    next_ = _next(roles, fresh, now, anew, is_current=frozen is None, is_asked=is_asked)
+    next_ = _next(roles, fresh, now, anew, unfit or {}, is_current=frozen is None, is_asked=is_asked)
     if next_ is not None:
         written.append(next_)
     if roles.filling is not None and (next_ is None or next_.generation != roles.filling.generation):
@@ -174,6 +174,7 @@ def _next(
     fresh: IndexState,
     now: Standing,
     anew: FlussoError | None,
+    unfit: Collection[int],
     *,
     is_current: bool,
     is_asked: bool,
@@ -184,8 +185,9 @@ def _next(
     tables.
     """
     filling = roles.filling
-    is_wanted = filling is not None and not (is_asked and filling.is_seeded)
-    if filling is not None and is_wanted and filling.digest == fresh.digest:
+    if filling is not None and (filling.generation in unfit or (is_asked and filling.is_seeded)):
+        filling = None
+    if filling is not None and filling.digest == fresh.digest:
         if is_unwritten(filling):
             return begun(replace(filling, references=fresh.references), now)
         if not _refers(filling, fresh):

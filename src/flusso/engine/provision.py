@@ -114,14 +114,13 @@ def prepare(
             return None
         target = read_end_of_wal(conn)
         ledger.position = now.position
-        reads = _reads(spec, found.retained, found.examined)
-        owe_differences(conn, ledger, reads)
+        owe_differences(conn, ledger, found.reads)
     _ensure_indexes(spec, found, roster)
     skips = {**spec.skips, **{each.name: each.skips_refused for each in found.retained}}
     quarantine = Quarantine(skips, tell)
     quarantine.look(entry.destination for entry in ledger.entries)
     made = replace(_work_spec(spec, found.plans, found.watched, ledger), quarantines=quarantine.holders)
-    return Prepared(made, ledger, target, found.watched, now.lineage, reads, quarantine, found.retained)
+    return Prepared(made, ledger, target, found.watched, now.lineage, found.reads, quarantine, found.retained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +133,7 @@ class _Surveyed:
     """Of the retained schemas those fit that have one."""
     watched: tuple[WatchedTable, ...]
     published: Published
+    reads: tuple[Reads, ...]
     anew: FlussoError | None
 
 
@@ -145,7 +145,8 @@ def _survey(conn: Connection, spec: PipelineSpec, tell: Listener, anew: FlussoEr
     plans = plans_as_kept((*spec.indexes, *retained), examined, known.values())
     published = Published(examined.coverage.marks, reads_by_plan(examined.plans, spec.indexes))
     anew = anew or _find_discontinuity(spec, known, published, read_lineage(conn))
-    return _Surveyed(retained, examined, plans, watched_tables(plans.values()), published, anew)
+    reads = _reads(spec, retained, examined)
+    return _Surveyed(retained, examined, plans, watched_tables(plans.values()), published, reads, anew)
 
 
 def _enrol(
@@ -165,7 +166,8 @@ def _enrol(
     try:
         refuse_busy(spec, now, tell, stop)
         needed = {plan.index: plan.references for plan in found.examined.plans}
-        return enrol(spec, found.retained, found.plans, needed, now, coverage.marks, tell, found.anew)
+        reads = {each.index: each for each in found.reads}
+        return enrol(spec, found.retained, found.plans, needed, reads, now, coverage.marks, tell, found.anew)
     except BaseException:
         if now.is_new_slot:
             drop_slot(conn, spec.slot)

@@ -16,9 +16,11 @@ from flusso.builder.plan import IndexPlan, Reference
 from flusso.capture.fingerprint import Marks
 from flusso.catalog import TableName
 from flusso.engine import work
+from flusso.engine.catalogs import find_rekeyed
 from flusso.engine.continuity import Standing, is_another, is_unwritten, plan_of
 from flusso.engine.entry import Entry
 from flusso.engine.events import Listener, Reseeding, Waiting
+from flusso.engine.fingerprint import Reads
 from flusso.engine.generations import Fate, decide
 from flusso.engine.ledger import Ledger
 from flusso.engine.spec import IndexSpec, PipelineSpec
@@ -115,6 +117,7 @@ def enrol(
     retained: Sequence[IndexSpec],
     plans: Mapping[str, IndexPlan],
     referring: Mapping[str, Sequence[Reference]],
+    reads: Mapping[str, Reads],
     now: Standing,
     marks: Marks,
     tell: Listener,
@@ -123,7 +126,7 @@ def enrol(
     """Compare what each sink remembers with what is declared; None when it has schemas nobody looked at.
 
     Of the retained ones those fit that have a plan. `referring` has by plan the references that are needed,
-    the plans may have more. `marks` is what is published from now on.
+    the plans may have more; `reads` what each of them reads. `marks` is what is published from now on.
     """
     known = load_states(spec.indexes)  # once more: until the slot was ours, its last owner may have written
     needed = {each.name: each.schema for each in find_retained(spec.indexes, known)}
@@ -131,7 +134,7 @@ def enrol(
         return None
     now = replace(now, recorded=_recorded(known.values(), now))
     roster = Roster(Ledger([], most_due=spec.batch.max_due))
-    scribe = _Scribe(roster, needed, plans, now, anew, spec.reseeds, tell)
+    scribe = _Scribe(roster, needed, plans, reads, now, anew, spec.reseeds, tell)
     for index in spec.indexes:
         for sink in index.sinks:
             fresh = fresh_state(index, sink, referring[index.name])
@@ -194,6 +197,7 @@ class _Scribe:
     needed: Mapping[str, IndexSchema]
     """By plan the schemas that are declared no more."""
     plans: Mapping[str, IndexPlan]
+    reads: Mapping[str, Reads]
     now: Standing
     anew: FlussoError | None
     reseeds: bool
@@ -227,6 +231,7 @@ class _Scribe:
         known = tuple(_with_references(_with_schema(state, fresh), fresh, self.plans) for state in states)
         lost = _find_lost(sink, known)
         read = _find_read(sink, fresh.index, lost) if lost else {}
+        rekeyed = self._find_rekeyed(known, fresh, is_asked=is_asked)
         judge = partial(
             decide,
             known,
@@ -235,7 +240,7 @@ class _Scribe:
             reseeds=self.reseeds,
             is_asked=is_asked,
             anew=self.anew,
-            unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans)) | read,
+            unfit=_find_unfit(known, fresh, self.needed, frozenset(self.plans)) | rekeyed | read,
             gone=lost.keys() - read.keys(),
             put_back={number for number, why in read.items() if why == _PUT_BACK},
             keeps=keeps,
@@ -243,6 +248,18 @@ class _Scribe:
         fate = judge()
         begins = {state.generation for state in fate.written} - {state.generation for state in known}
         return judge(above=_highest_held(sink, fresh.index)) if begins else fate
+
+    def _find_rekeyed(
+        self, states: Sequence[IndexState], fresh: IndexState, *, is_asked: bool
+    ) -> dict[int, str]:
+        """Say whose documents have other ids now; raise when readers see one that nothing is to replace."""
+        found = find_rekeyed(states, self.reads, fresh.schema)
+        serving = States.serving_of(states)
+        if serving is not None and serving.generation in found:
+            is_replaced = is_asked or bool(serving.stale) or serving.digest != fresh.digest
+            if not is_replaced:
+                raise found[serving.generation]
+        return {number: error.message for number, error in found.items()}
 
     def _tell_lost(self, index: IndexSpec, sink: SinkSpec, fate: Fate, before: States) -> None:
         lost = [state for state in fate.dropped if state.serves]
