@@ -26,7 +26,9 @@ from flusso.errors import (
     SlotPhysical,
     SourceRefused,
     SourceReplaced,
+    TimelineBehind,
 )
+from flusso.sinks.base import Request
 from market import create_market
 from pipelines import market_spec, publish_seeded, sqlite_sink
 from slots import invalidated, move
@@ -125,6 +127,26 @@ def test_another_cluster_stops_or_is_seeded_from(
     assert other.execute("select * from pg_replication_slots where slot_name = %s", spec.slot) == []
     assert start(replace(spec, reseeds=True)).ledger.unseeded() == ["users"]
     next(others, None)
+
+
+def test_a_server_that_another_took_over_from_is_followed_into_other_indexes_alone(
+    database18: Database, tmp_path: Path
+) -> None:
+    """Neither a request nor a reseed makes it the one to follow: that is as the hint says."""
+    spec = replace(seeded(database18, tmp_path), reseeds=True)
+    sink = work.sink(spec.indexes[0].sinks[0])
+    (state,) = sink.load_states().all
+    sink.save_state(replace(state, timeline=state.timeline + 1))
+    sink.ask("users", Request.REINDEX)
+    with pytest.raises(TimelineBehind) as raised:
+        start(spec)
+    assert raised.value.hint is not None
+    assert "flusso reindex" not in raised.value.hint
+    assert "set another prefix, or another file" in raised.value.hint
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = replace(spec.indexes[0], sinks=(sqlite_sink(elsewhere),))
+    assert start(replace(spec, indexes=(other,))).ledger.unseeded() == ["users"]
 
 
 def test_a_slot_that_is_read_is_waited_for_and_its_reader_named(

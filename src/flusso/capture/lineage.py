@@ -65,7 +65,8 @@ def check_lineage(known: Lineage, found: Lineage, what: str) -> bool:
         raise TimelineBehind(
             f"the server is on timeline {found.timeline}, but {what} was written on {known.timeline}: "
             "another server took over from this one",
-            hint="connect to the one that took over; if this one is to be followed, run flusso reindex --all",
+            hint="connect to the one that took over; to follow this one all the same, fill other indexes: "
+            "set another prefix, or another file",
         )
     if known.timeline and known.timeline < found.timeline:
         return True
