@@ -221,6 +221,24 @@ def test_an_alias_of_another_index_is_refused_and_left_alone(cluster: Cluster) -
         cluster.sink.ensure(TARGET, SCHEMA)
 
 
+def test_a_name_that_became_an_index_while_a_generation_was_filled_is_refused_when_readers_are_to_come(
+    cluster: Cluster,
+) -> None:
+    cluster.sink.ensure(TARGET, SCHEMA)
+    cluster.ask("PUT", "/@books")
+    with pytest.raises(SinkRefused, match=f'"{cluster.name("books")}" is an index of its own') as caught:
+        cluster.sink.publish(TARGET)
+    assert caught.value.hint == "delete or rename it, or set another prefix"
+
+
+def test_an_alias_that_became_anothers_while_a_generation_was_filled_stays_theirs(cluster: Cluster) -> None:
+    cluster.sink.ensure(TARGET, SCHEMA)
+    cluster.ask("PUT", "/@theirs", {"aliases": {cluster.name("books"): {}}})
+    with pytest.raises(SinkRefused, match="which flusso did not make"):
+        cluster.sink.publish(TARGET)
+    assert list(cluster.ask("GET", "/_alias/@books")) == [cluster.name("theirs")]
+
+
 def test_publishing_leaves_indexes_with_a_longer_name_alone(cluster: Cluster) -> None:
     other = IndexTarget("books_archive", "a" * 64, 1)
     cluster.sink.ensure(other, SCHEMA)

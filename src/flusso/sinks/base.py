@@ -282,7 +282,8 @@ class Sink(Protocol):
 
         Driver, between two batches, once the generation is whole; idempotent. All it holds can be searched
         when this returns. No generation goes by this. Raises `IndexTaken`, and moves nobody, when a later
-        start has made itself known; that is looked at in the same step.
+        start has made itself known; that is looked at in the same step. Raises `SinkRefused`, and moves
+        nobody, when readers' name for the index belongs by now to something that is not ours.
         """
 
     def claim(self, target: IndexTarget) -> None:

@@ -214,15 +214,16 @@ def publish_generation(server: Server, names: Names, target: IndexTarget, refres
     """Refresh the generation and move the readers' alias to it in one step.
 
     The step has a condition: that the alias for writers of our term is there. A later start has taken it
-    away, so who was thought dead and wakes up between two requests moves nobody back.
+    away, so who was thought dead and wakes up between two requests moves nobody back. Someone may have taken
+    the alias since it was looked at when the generation was made: it is not taken from them.
     """
     concrete, alias = names.concrete(target), names.readers(target.index)
+    holders = _refuse_taken_alias(server, names, target.index)
     server.request("PUT", f"/{concrete}/_settings", {"index": {"refresh_interval": refresh_interval}})
     server.refresh(concrete)
     ours: dict[str, Json] = {"index": concrete, "alias": names.writers(target)}
     actions: list[Json] = [{"remove": ours | {"must_exist": True}}, {"add": ours}]
-    holders = [holder for holder in _holders(server, names, target.index) if holder != concrete]
-    actions += [{"remove": {"index": holder, "alias": alias}} for holder in holders]
+    actions += [{"remove": {"index": holder, "alias": alias}} for holder in holders if holder != concrete]
     actions.append({"add": {"index": concrete, "alias": alias}})
     answer = server.request("POST", "/_aliases", {"actions": actions}, allow=(404,))
     if answer.error_type == "aliases_not_found_exception":
@@ -291,9 +292,10 @@ def _holders(server: Server, names: Names, index: str) -> list[str]:
     return [] if answer.status == 404 else list(answer.json)
 
 
-def _refuse_taken_alias(server: Server, names: Names, index: str) -> None:
-    alias = names.readers(index)
-    for holder in _holders(server, names, index):
+def _refuse_taken_alias(server: Server, names: Names, index: str) -> list[str]:
+    """Give the generations that the readers' alias points at; raise when it is someone else's."""
+    alias, holders = names.readers(index), _holders(server, names, index)
+    for holder in holders:
         if names.generation_of(index, holder) is None:
             raise SinkRefused(
                 f'alias "{alias}" points at index "{holder}", which flusso did not make',
@@ -305,3 +307,4 @@ def _refuse_taken_alias(server: Server, names: Names, index: str) -> None:
             f'"{alias}" is an index of its own, so it cannot be the alias of index "{index}"',
             hint="delete or rename it, or set another prefix",
         )
+    return holders
