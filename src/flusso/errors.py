@@ -281,7 +281,8 @@ class OutputClosed(SinkRefused):
 
 
 class GenerationGone(SinkRefused):
-    """The generation that was written to is there no more, or no longer this process's to write."""
+    """The generation that was written to is there no more, or no longer this process's to write, or readers
+    were taken away from it."""
 
 
 class IndexTaken(SinkRefused):

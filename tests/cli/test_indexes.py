@@ -86,6 +86,13 @@ def test_every_generation_is_listed_with_what_it_is_for(sink: Sink) -> None:
     }
 
 
+def test_a_generation_that_someone_took_the_readers_from_is_not_said_to_serve(sink: Sink) -> None:
+    sink.save_state(IndexState("books", "abcdefabcdef0000", 2, is_seeded=True, serves=True))
+    assert listed()[2]["state"] == "serving"
+    sink.publish(IndexTarget("books", "abcdefabcdef0000", 6))
+    assert listed()[2]["state"] == "unread"
+
+
 def test_the_table_says_why_a_generation_is_written_no_more(sink: Sink) -> None:
     assert "is written no more: it lost its slot" in " ".join(
         CliRunner().invoke(app, ["indexes"]).output.split()

@@ -71,6 +71,15 @@ def test_who_was_replaced_moves_no_reader(sink: Sink, spec: SinkSpec, step: str)
     other.close()
 
 
+def test_a_generation_is_read_from_when_it_is_published_until_another_is(sink: Sink) -> None:
+    sink.ensure(SECOND, SCHEMA)
+    assert [sink.is_read(target) for target in (FIRST, SECOND)] == [False, False]
+    sink.publish(FIRST)
+    assert [sink.is_read(target) for target in (FIRST, SECOND)] == [True, False]
+    sink.publish(SECOND)
+    assert [sink.is_read(target) for target in (FIRST, SECOND)] == [False, True]
+
+
 def test_claiming_what_is_gone_does_nothing(sink: Sink) -> None:
     sink.drop(FIRST)
     sink.claim(replace(FIRST, keeps_references=True, term=5))

@@ -32,7 +32,8 @@ class GenerationFacts:
     generation: int
     state: str
     """`serving`, `frozen` (readers see it, nothing is written), `waiting` (whole, readers come next),
-    `filling`, `kept`, `gone` (remembered, deleted by someone), `orphan` (nothing is remembered of it)."""
+    `filling`, `kept`, `unread` (readers are to see it, someone led them away), `gone` (remembered, deleted by
+    someone), `orphan` (nothing is remembered of it)."""
     documents: int | None
     bytes: int | None
     digest: str
@@ -107,6 +108,8 @@ def _word(held: Held | None, state: IndexState | None) -> str:
         return ORPHAN
     if held is None:
         return "gone"
+    if state.serves and not held.is_read:
+        return "unread"
     if state.serves:
         return "frozen" if state.stale else "serving"
     if state.is_kept:

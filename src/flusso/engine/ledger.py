@@ -61,6 +61,21 @@ class Ledger:
         """List the generations that are whole and that readers do not see yet."""
         return [entry for entry in self.entries if entry.is_waiting]
 
+    def lacks_readers(self, entry: Entry) -> bool:
+        """Whether readers are to see a generation and its sink does not show it to them.
+
+        Who finds that looks once more: they may just have been moving.
+        """
+
+        def is_unread() -> bool:
+            is_served = entry.state.serves and entry in self.entries
+            return is_served and not work.sink(entry.destination.sink).is_read(entry.destination.target)
+
+        if not is_unread():
+            return False
+        with self._lock:
+            return is_unread()
+
     def has_readers(self, entry: Entry) -> bool:
         """Whether readers see another generation of its index in its sink."""
         return any(state.serves for state in self._beside(entry))

@@ -3,7 +3,8 @@
 Since Postgres 18 a publication that is dropped, or a table that is taken out of it, ends no stream: the
 changes are simply not sent. And some DDL sends nothing over the WAL at all. So a thread of the driver
 compares the catalog with what the sinks remember. A generation that someone has deleted is missed by the
-next write, which may be long in coming; readers miss it at once.
+next write, which may be long in coming; readers miss it at once. So do they when someone removes or moves
+their alias: the new look leads them to what serves, as every start does.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Lookout:
         return None
 
     def _find_gone(self) -> GenerationGone | None:
-        """Say whether someone deleted or put back a generation; nothing when a sink does not answer."""
+        """Say whether someone deleted or put back a generation, or took its readers away; nothing when a sink
+        does not answer."""
         ledger = self.prepared.ledger
         with contextlib.suppress(SinkError):
             for entry in list(ledger.entries):
@@ -103,6 +105,8 @@ class Lookout:
                     return GenerationGone(f'{what} is no longer in sink "{sink.name}"')
                 if uuids is not None and is_another(entry.state, uuids):
                     return GenerationGone(f'{what} was put back or made anew in sink "{sink.name}"')
+                if uuids is not None and ledger.lacks_readers(entry):
+                    return GenerationGone(f'readers no longer see {what} in sink "{sink.name}"')
         return None
 
     def _find_gap(self, conn: Connection) -> PublicationError | None:

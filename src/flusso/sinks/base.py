@@ -271,6 +271,9 @@ class Sink(Protocol):
         documents: both go back together, and the witness shows it.
         """
 
+    def is_read(self, target: IndexTarget) -> bool:
+        """Whether readers of the index see this generation, and no other. Driver."""
+
     def purge(self, target: IndexTarget) -> None:
         """Take out the marks that removals have left. Driver, before readers see the generation; idempotent.
 

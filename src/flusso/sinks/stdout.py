@@ -96,6 +96,10 @@ class StdoutSink:
         """What is printed is there."""
         return ()
 
+    def is_read(self, target: IndexTarget) -> bool:
+        """What is printed is read."""
+        return True
+
     def purge(self, target: IndexTarget) -> None:
         """Nothing is kept."""
 

@@ -232,6 +232,11 @@ def publish_generation(server: Server, names: Names, target: IndexTarget, refres
         raise gone(f'sink "{server.sink}" cannot move readers of index "{target.index}": an index is gone')
 
 
+def is_published(server: Server, names: Names, target: IndexTarget) -> bool:
+    """Whether the readers' alias points at a generation alone."""
+    return _holders(server, names, target.index) == [names.concrete(target)]
+
+
 def list_generations(server: Server, names: Names) -> list[Held]:
     """List the generations that are there, whether anything is known of them or not.
 

@@ -28,6 +28,7 @@ from flusso.sinks.search.generations import (
     claim_generation,
     drop_generation,
     ensure_generation,
+    is_published,
     list_generations,
     publish_generation,
     read_uuid,
@@ -173,6 +174,10 @@ class SearchSink:
             return tuple(read_uuid(self._server, name) for name in names)
         except GenerationGone:
             return None
+
+    def is_read(self, target: IndexTarget) -> bool:
+        """Look where the readers' alias points."""
+        return is_published(self._server, self._names, target)
 
     def purge(self, target: IndexTarget) -> None:
         """Delete the documents that stand for removals."""

@@ -19,6 +19,13 @@ def find_generation(conn: sqlite3.Connection, target: IndexTarget) -> int | None
     return None if found is None else int(found[0])
 
 
+def is_published(conn: sqlite3.Connection, target: IndexTarget) -> bool:
+    """Whether readers see a generation."""
+    number = find_generation(conn, target)
+    found = conn.execute("select target from published where name = ?", (target.index,)).fetchone()
+    return number is not None and found is not None and int(found[0]) == number
+
+
 def list_generations(conn: sqlite3.Connection) -> list[Held]:
     """List the generations with the bytes of their documents."""
     rows = conn.execute(

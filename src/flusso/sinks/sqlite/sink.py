@@ -36,7 +36,7 @@ from flusso.sinks.base import (
 )
 from flusso.sinks.sqlite.file import identity_of, open_file, transaction, translated
 from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
-from flusso.sinks.sqlite.generations import drop_generation, find_generation, list_generations
+from flusso.sinks.sqlite.generations import drop_generation, find_generation, is_published, list_generations
 from flusso.sinks.sqlite.references import (
     count_due,
     ensure_tables,
@@ -193,6 +193,11 @@ class SqliteSink:
         with translated(self._path):
             is_there = self._is_in_place() and find_generation(self._conn, target) is not None
             return () if is_there else None
+
+    def is_read(self, target: IndexTarget) -> bool:
+        """Look where readers are pointed."""
+        with self._reading():
+            return is_published(self._conn, target)
 
     def purge(self, target: IndexTarget) -> None:
         """A removal keeps its row, with its version: there is nothing to take out."""
