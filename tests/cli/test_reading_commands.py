@@ -30,8 +30,24 @@ def folder(database18: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return tmp_path
 
 
-@pytest.mark.parametrize("words", ["status", "check", "slot show", "search users anna"])
-def test_a_command_that_only_looks_makes_no_file(folder: Path, words: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "status",
+        "check",
+        "slot show",
+        "slot drop --yes",
+        "search users anna",
+        "indexes",
+        "clean --yes",
+        "rollback users",
+        "quarantine list",
+        "quarantine show users 1",
+        "quarantine retry users 1",
+        "quarantine drop users --all",
+    ],
+)
+def test_a_command_that_only_looks_or_finds_nothing_to_do_makes_no_file(folder: Path, words: str) -> None:
     CliRunner().invoke(app, words.split())
     assert not (folder / "index.db").exists()
 
