@@ -1,5 +1,6 @@
 """A sink that is not filled from existing rows gets only what changes."""
 
+import contextlib
 import json
 import urllib.request
 from dataclasses import replace
@@ -11,6 +12,7 @@ from fix_postgres import Database
 from flusso.engine.events import Following, SeedFinished
 from flusso.engine.session import Session
 from flusso.engine.spec import IndexSpec
+from flusso.sinks.base import Request
 from flusso.sinks.search.opensearch import OpenSearchSpec
 from market import create_market, market_schema
 from pipelines import Run, market_spec, run_once, sqlite_sink
@@ -44,6 +46,10 @@ def test_a_sink_without_backfill_gets_only_changes_beside_one_that_is_filled(
     database18.execute("update users set email = 'new@x' where id = 7")
     run_once(spec, spark_session)
     assert _found(index, "same")[search_sink.name] == ["7"]
+    with contextlib.closing(search_sink.open()) as sink:
+        sink.ask("users", Request.REINDEX)
+    run_once(spec, spark_session)
+    assert _found(index, "same")[search_sink.name] == sorted(map(str, range(1, 21)))
 
 
 def _count_raw(sink: OpenSearchSpec) -> int:

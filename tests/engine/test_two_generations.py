@@ -326,6 +326,29 @@ def test_what_readers_saw_last_is_kept_and_not_what_they_were_led_back_from(spec
     assert back.generation == 2
 
 
+@pytest.mark.parametrize("why", ["a request", "another schema"])
+def test_a_sink_that_takes_only_changes_shows_no_empty_generation_in_place_of_what_readers_see(
+    spec: PipelineSpec, why: str
+) -> None:
+    partial = replace(spec.indexes[0], not_backfilled=frozenset({"local"}))
+    if why == "a request":
+        ask(spec, Request.REINDEX)
+    else:
+        partial = replace(partial, schema=without_email(partial.schema))
+    again = replace(spec, indexes=(partial,))
+    ledger = start(again).ledger
+    assert [entry.state.generation for entry in ledger.to_seed()] == [2]
+    assert read_by(spec) == 1
+    ledger.finish_seed(ledger.of("users"))
+    assert len(start(again).ledger.waiting()) == 1, "a start in between moves nobody either"
+    assert read_by(spec) == 1
+
+
+def test_an_order_to_skip_the_backfill_is_followed_though_readers_see_another(spec: PipelineSpec) -> None:
+    start(replace(changed(spec), skips_seed=True))
+    assert read_by(spec) == 2
+
+
 def test_an_index_that_is_written_through_another_slot_is_left_to_it(spec: PipelineSpec) -> None:
     ledger = start(spec).ledger
     ledger.beat(1.0)

@@ -36,9 +36,14 @@ class Entry:
         return self.plan or self.state.index
 
     @property
+    def has_been_read(self) -> bool:
+        """Whether readers see it, or saw it before."""
+        return self.state.serves or self.state.is_kept
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it is whole and readers do not see it yet."""
-        return self.state.is_seeded and not self.state.serves and not self.state.is_kept
+        return self.state.is_seeded and not self.has_been_read
 
     @property
     def remembers(self) -> bool:

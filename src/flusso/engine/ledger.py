@@ -160,9 +160,15 @@ class Ledger:
         """List what a seed has to fill: of each index only the sinks that do not have it yet."""
         return [entry for entry in self.entries if not entry.state.is_seeded]
 
-    def skip_seed(self, index: str, sinks: Collection[str]) -> None:
-        """Let readers of these sinks see an index as it is: it gets only what changes from now on."""
+    def skip_seed(self, index: str, sinks: Collection[str], *, is_order: bool) -> None:
+        """Let readers of these sinks see an index as it is: it gets only what changes from now on.
+
+        Without an order not in place of what they see, which they would lose. That is filled from all rows:
+        nobody knows which of them had changed before.
+        """
         chosen = [entry for entry in self.of(index) if entry.destination.sink.name in sinks]
+        if not is_order:
+            chosen = [entry for entry in chosen if entry.has_been_read or not self.has_readers(entry)]
         for entry in chosen:
             entry.is_partial = True
         self.finish_seed(chosen)

@@ -182,7 +182,8 @@ def _ensure_indexes(spec: PipelineSpec, found: _Surveyed, roster: Roster) -> Non
     roster.settle()
     for index in spec.indexes:
         every = {sink.name for sink in index.sinks}
-        roster.ledger.skip_seed(index.name, every if spec.skips_seed else index.not_backfilled)
+        skipping = every if spec.skips_seed else index.not_backfilled
+        roster.ledger.skip_seed(index.name, skipping, is_order=spec.skips_seed)
 
 
 def renew(spec: PipelineSpec, prepared: Prepared, tell: Listener, stop: threading.Event) -> Prepared | None:

@@ -25,7 +25,7 @@ class IndexSpec:
     sinks: tuple[SinkSpec, ...]
     skips_refused: bool = False
     not_backfilled: frozenset[str] = frozenset()
-    """Names of the sinks that take only changes."""
+    """Names of the sinks that take only changes, from an empty index on."""
     keeps: int = 0
     """How many generations that readers saw before are kept and written, so that they can be led back."""
     verifies: bool = False
