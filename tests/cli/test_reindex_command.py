@@ -93,7 +93,24 @@ def test_a_rollback_while_a_generation_is_filled_says_how_to_stop_that(call: Cal
     sink.save_state(IndexState("old", "d", 3))
     error = call("rollback", "old").exception
     assert isinstance(error, SinkRefused)
+    assert error.hint == "let it become whole first: flusso indexes shows how far it is"
+    sink.save_state(IndexState("old", "of another schema", 3))
+    error = call("rollback", "old").exception
+    assert isinstance(error, SinkRefused)
     assert error.hint == "put the former schema back and it is dropped"
+
+
+def test_of_an_index_that_no_sink_keeps_it_is_said_that_there_is_nothing_to_do(
+    call: Call, sink: Sink
+) -> None:
+    with Path("flusso.toml").open("a") as config:
+        config.write('[[index]]\nname = "told"\nschema = "books.schema.yml"\nsinks = ["lines"]\n')
+    told = "told: none of its sinks keeps anything: every run fills it anew\n"
+    assert call("reindex", "told").output == told
+    error = call("rollback", "old", "told").exception
+    assert isinstance(error, SinkRefused)
+    assert str(error) == 'no sink of index "told" keeps anything to go back to'
+    assert sink.load_states().asked == {}
 
 
 @pytest.mark.parametrize("command", ["reindex", "rollback"])

@@ -26,6 +26,8 @@ def reindex(
     chosen = chosen_indexes(spec, names or [], every=every)
     running = is_running(spec)
     for index in chosen:
+        if not keeping_sinks(index):
+            print(f"{index.name}: none of its sinks keeps anything: every run fills it anew")
         for sink_spec in keeping_sinks(index):
             with opened(sink_spec) as sink:
                 filling = _unfinished(sink.load_states().of(index.name))

@@ -13,7 +13,7 @@ from flusso.cli.requests import chosen_indexes, is_running, keeping_sinks, opene
 from flusso.engine.generations import Roles
 from flusso.engine.spec import IndexSpec
 from flusso.errors import SinkRefused
-from flusso.sinks.base import Request, SinkSpec, States
+from flusso.sinks.base import IndexState, Request, SinkSpec, States
 
 
 def rollback(
@@ -33,7 +33,11 @@ def rollback(
 
 
 def _places(indexes: Iterable[IndexSpec]) -> list[tuple[str, SinkSpec]]:
-    return [(index.name, sink) for index in indexes for sink in keeping_sinks(index)]
+    places = [(index, keeping_sinks(index)) for index in indexes]
+    for index, sinks in places:
+        if not sinks:
+            raise SinkRefused(f'no sink of index "{index.name}" keeps anything to go back to')
+    return [(index.name, sink) for index, sinks in places for sink in sinks]
 
 
 def _backed(index: str, sink_spec: SinkSpec) -> tuple[str, SinkSpec, int]:
@@ -48,7 +52,7 @@ def _back(states: States, index: str) -> int:
         raise SinkRefused(
             f'generation {roles.filling.generation} of index "{index}" is being filled, '
             "and readers do not see it yet",
-            hint="put the former schema back and it is dropped",
+            hint=_remedy(roles.serving, roles.filling),
         )
     back = roles.back()
     if back is None:
@@ -56,3 +60,10 @@ def _back(states: States, index: str) -> int:
             f'no earlier generation of index "{index}" is kept', hint="set keep_generations to keep some"
         )
     return back.generation
+
+
+def _remedy(serving: IndexState | None, filling: IndexState) -> str:
+    """Say what becomes of a generation that is being filled: a reindex has no other schema to put back."""
+    if serving is not None and serving.digest != filling.digest:
+        return "put the former schema back and it is dropped"
+    return "let it become whole first: flusso indexes shows how far it is"

@@ -80,7 +80,10 @@ class Lookout:
             self.failure = as_failure(error, "a look at tables and sinks")
 
     def _find_request(self) -> IndexRequested | None:
-        """Say whether a command has asked for something; nothing when a sink does not answer."""
+        """Say whether a command has asked for something; nothing when a sink does not answer.
+
+        A new look needs all of them: it would wait, and those that are there would get nothing meanwhile.
+        """
         with contextlib.suppress(SinkError):
             states = load_states(self.spec.indexes)
             for index in self.spec.indexes:
