@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 _USERS = 1500
 _DOOMED = 500
 """Users up to this id may be deleted; whoever is above stays."""
+_MOST = 20_000
+"""As many may come meanwhile: what one answer of a reader holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Seen:
     """Those of the others that are there."""
     name: str
     """Of one that is renamed again and again."""
+    inserted: frozenset[int] = frozenset()
+    """Those that came meanwhile, whom nobody deletes."""
     marks: int = 0
     """Documents that stand for a removal, which no reader may see."""
 
@@ -53,11 +57,12 @@ def read_sqlite(path: Path) -> Callable[[], Seen]:
         (found,) = conn.execute(
             f"select sum(number between {_DOOMED + 1} and {_USERS}),"
             f" json_group_array(number) filter (where number <= {_DOOMED}),"
-            f" max(case when number = {_USERS} then body ->> '$.name' end)"
+            f" max(case when number = {_USERS} then body ->> '$.name' end),"
+            f" json_group_array(number) filter (where number > {_USERS})"
             " from (select body, body ->> '$.id' as number from documents"
             " where target = (select target from published where name = 'users') and body is not null)"
         ).fetchall()
-        return Seen(found[0], frozenset(json.loads(found[1])), found[2])
+        return Seen(found[0], frozenset(json.loads(found[1])), found[2], frozenset(json.loads(found[3])))
 
     return read
 
@@ -65,12 +70,13 @@ def read_sqlite(path: Path) -> Callable[[], Seen]:
 def read_opensearch(spec: OpenSearchSpec) -> Callable[[], Seen]:
     one = {"top_hits": {"size": 1, "_source": ["name"]}}
     staying = {"range": {"id": {"gt": _DOOMED, "lte": _USERS}}}
-    ids = {"terms": {"field": "id", "size": _DOOMED}}
+    ids = {"terms": {"field": "id", "size": _MOST}}
     body = {
         "size": 0,
         "aggs": {
             "staying": {"filter": staying},
             "doomed": {"filter": {"range": {"id": {"lte": _DOOMED}}}, "aggs": {"ids": ids}},
+            "inserted": {"filter": {"range": {"id": {"gt": _USERS}}}, "aggs": {"ids": ids}},
             "known": {"filter": {"term": {"id": _USERS}}, "aggs": {"one": one}},
             "marks": {"filter": {"bool": {"must_not": {"exists": {"field": "id"}}}}},
         },
@@ -89,6 +95,7 @@ def read_opensearch(spec: OpenSearchSpec) -> Callable[[], Seen]:
             found["staying"]["doc_count"],
             frozenset(bucket["key"] for bucket in found["doomed"]["ids"]["buckets"]),
             hits[0]["_source"]["name"] if hits else "",
+            frozenset(bucket["key"] for bucket in found["inserted"]["ids"]["buckets"]),
             found["marks"]["doc_count"],
         )
 
@@ -97,7 +104,7 @@ def read_opensearch(spec: OpenSearchSpec) -> Callable[[], Seen]:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads the alias as fast as it can, and keeps what was lacking, came back or went back."""
+    """Reads the alias as fast as it can, and keeps what was lacking, came back, went back or vanished."""
 
     read: Callable[[], Seen]
     faults: list[tuple[Seen, Seen | str]] = field(default_factory=list)
@@ -112,20 +119,22 @@ class Reader:
                 self.faults.append((self.last, repr(error)))
                 continue
             is_whole = found.staying == _USERS - _DOOMED and not found.marks
-            if not is_whole or found.doomed - self.last.doomed or found.name < self.last.name:
+            is_later = found.doomed <= self.last.doomed and found.inserted >= self.last.inserted
+            if not is_whole or not is_later or found.name < self.last.name:
                 self.faults.append((self.last, found))
             self.last = found
             self.looks += 1
 
 
 def write(database: Database, stop: threading.Event) -> None:
-    """Insert, rename one user again and again, and delete others."""
+    """Insert while there is room, rename one user again and again, and delete others."""
     with database.connect() as conn:
         for number in itertools.count(1):
             if stop.is_set():
                 return
             conn.execute("update public.users set name = %s where id = 1500", (f"x{number:08}",))
-            conn.execute("insert into public.users values (%s, 'new')", (_USERS + number,))
+            if number <= _MOST:
+                conn.execute("insert into public.users values (%s, 'new')", (_USERS + number,))
             conn.execute("delete from public.users where id = %s", (number,) if number <= _DOOMED else (0,))
 
 
@@ -164,6 +173,7 @@ def reindex_under_load(database: Database, spec: PipelineSpec, session: Session,
         assert [event.generation for event in run.of(ReadersMoved)] == [1, 2]
     assert_exact(database, spec)
     assert len(reader.last.doomed) < _DOOMED
+    assert reader.last.inserted
     fewer = tuple(item for item in spec.indexes[0].schema.fields if item.name != "email")
     schema = replace(spec.indexes[0].schema, fields=fewer)
     changed = replace(spec, indexes=(replace(spec.indexes[0], schema=schema),))
