@@ -49,7 +49,10 @@ class _Job:
     spec: WorkSpec
     """Whose destinations are those of the entries."""
     filling: Filling
-    began_s: float
+    before_s: float = 0.0
+    """How long earlier runs took."""
+    began_s: float | None = None
+    """When its first turn began: until then others were filled."""
     highest_version: int = 0
     is_ended: bool = False
     saving: threading.Lock = field(default_factory=threading.Lock)
@@ -63,11 +66,15 @@ class _Job:
         return tuple(entry.destination.sink.name for entry in self.entries)
 
     @property
+    def seconds(self) -> float:
+        """How long it took so far, over all runs; not how long it waited for its turn."""
+        return self.before_s + (0.0 if self.began_s is None else time.monotonic() - self.began_s)
+
+    @property
     def left_s(self) -> float:
         """How long it may still take, by what the turns that have ended did; without end if none has."""
         seeding = self.filling.seeding
-        since_s = time.monotonic() - self.began_s - seeding.seconds
-        return float("inf") if seeding.left_s is None else seeding.left_s - since_s
+        return float("inf") if seeding.left_s is None else seeding.left_s - (self.seconds - seeding.seconds)
 
 
 @dataclass(slots=True)
@@ -131,8 +138,8 @@ class Seeder:
         destinations = {plan.index: tuple(entry.destination for entry in entries)}
         filling = Filling(plan, self.turns.range_mb, seeding)
         filling.begin(self._extents(filling))
-        began_s = time.monotonic() - seeding.seconds
-        return _Job(entries, replace(self.spec, destinations=destinations), filling, began_s)
+        spec = replace(self.spec, destinations=destinations)
+        return _Job(entries, spec, filling, before_s=seeding.seconds)
 
     def _extents(self, filling: Filling) -> list[Extent]:
         with work.looking(self.spec.dsn) as conn:
@@ -161,6 +168,7 @@ class Seeder:
             if not open_:
                 return None
             job = min(open_, key=lambda job: job.filling.seeding.blocks - job.filling.seeding.done)
+            job.began_s = job.began_s or time.monotonic()
             return job, job.filling.take(self.turns.parallelism)
 
     def _take_turn(self, job: _Job, turn: list[BlockRange], outage: Outage) -> None:
@@ -205,7 +213,7 @@ class Seeder:
         with self._lock:
             if moved is not None:
                 job.filling.restart(moved, extents)
-            job.filling.end(turn, done, totals, time.monotonic() - job.began_s)
+            job.filling.end(turn, done, totals, job.seconds)
             job.highest_version = max(job.highest_version, totals.highest_version)
             self.turns.tell(SeedAdvanced(job.index, job.sinks, job.filling.seeding))
 
@@ -223,7 +231,7 @@ class Seeder:
             self.ledger.advance_seed(job.entries, seeding, job.highest_version)
             self.ledger.finish_seed(job.entries)
             job.is_ended = True
-        self.turns.tell(SeedFinished(job.index, job.sinks, seeding.documents, time.monotonic() - job.began_s))
+        self.turns.tell(SeedFinished(job.index, job.sinks, seeding.documents, job.seconds))
 
     def _settle(self, job: _Job) -> int:
         """Look up once more what rows left while ranges were under way: then no document is as it was."""
