@@ -160,10 +160,16 @@ def test_an_idle_server_still_advances(database: Database) -> None:
         wait_until(confirm_what_comes, what="the position of an idle server")
 
 
-def test_back_pressure_does_not_run_into_the_sender_timeout(database: Database) -> None:
+# All far below the three seconds for which nothing is read.
+_HASTY = "keepalives_idle=1 keepalives_interval=1 keepalives_count=1 tcp_user_timeout=1000"
+
+
+@pytest.mark.parametrize("timeouts", ["", _HASTY], ids=["the sender's", "and those of TCP"])
+def test_back_pressure_does_not_run_into_a_timeout(database: Database, timeouts: str) -> None:
     database.execute(_USERS)
     database.execute(f"alter database {database.name} set wal_sender_timeout = '1s'")
-    spec = prepare(database.dsn, "id", buffer_bytes=4096, piece_changes=50, status_interval_s=0.2)
+    dsn = Dsn(f"{database.dsn.text} {timeouts}")
+    spec = prepare(dsn, "id", buffer_bytes=4096, piece_changes=50, status_interval_s=0.2)
     replies = (
         "select reply_time, pid from pg_stat_replication "
         "join pg_replication_slots on active_pid = pid where slot_name = %s"

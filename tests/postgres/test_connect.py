@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -153,6 +155,45 @@ def test_of_several_hosts_the_one_that_fits_is_taken(database18: Database, opene
         assert ask(conn, "select current_database()") == database18.name
     with pytest.raises(SourceUnavailable, match="not in hot standby mode"):
         opened(Dsn(text + "standby"))
+
+
+LIVENESS = {
+    "keepalives": (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+    "keepalives_idle": (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+    "keepalives_interval": (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+    "keepalives_count": (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+    "tcp_user_timeout": (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
+}
+
+
+def liveness(dsn: Dsn, opened: Open) -> dict[str, int]:
+    """By libpq's keyword, what the socket of a connection is set to."""
+    with opened(dsn) as conn, socket.socket(fileno=os.dup(conn.pgconn.socket)) as found:
+        return {name: found.getsockopt(*option) for name, option in LIVENESS.items()}
+
+
+@OPENERS
+def test_a_peer_that_vanished_without_a_word_is_given_up_after_a_minute(
+    database18: Database, opened: Open
+) -> None:
+    found = liveness(database18.dsn, opened)
+    assert found.pop("keepalives") == 1
+    assert found.pop("tcp_user_timeout") == 60_000
+    assert found["keepalives_idle"] + found["keepalives_interval"] * found["keepalives_count"] == 60
+
+
+@OPENERS
+def test_the_users_own_keepalives_win(
+    database18: Database, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"keepalives_idle": 7, "keepalives_interval": 8, "keepalives_count": 9, "tcp_user_timeout": 5000}
+    lines = [f"{name}={value}" for name, value in own.items()]
+    parts = database18.dsn.text.replace(" ", "\n")
+    (tmp_path / "services").write_text("\n".join(["[shop]", parts, *lines]))
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    for text in (f"{database18.dsn.text} {' '.join(lines)}", "service=shop"):
+        assert own.items() <= liveness(Dsn(text), opened).items()
+    assert liveness(Dsn(f"{database18.dsn.text} keepalives=0"), opened)["keepalives"] == 0
 
 
 @OPENERS

@@ -55,6 +55,15 @@ _REPORTED = ("TimeZone", "DateStyle", "IntervalStyle", "client_encoding", "stand
 _NEWER = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
 _APPLICATION = "flusso"
 _CONNECT_TIMEOUT_S = 10
+# A server that vanishes, or the path to it, sends no reset: without these a read waits for hours, and a write
+# for a quarter of one. The kernels answer them, so neither a long statement nor a stream that is not read for
+# long is cut: only a peer of which nothing comes any more.
+_LIVENESS = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 
 Connection = psycopg.Connection[Any]
 
@@ -119,8 +128,10 @@ def _open(dsn: Dsn, settings: dict[str, str], *, autocommit: bool, **extra: str)
     keywords["options"] = f"{own} {pinned}" if own else pinned
     keywords["client_encoding"] = settings["client_encoding"]
     keywords.setdefault("fallback_application_name", _APPLICATION)
-    if not ("service" in keywords or {"PGSERVICE", "PGCONNECT_TIMEOUT"} & os.environ.keys()):
-        keywords.setdefault("connect_timeout", _CONNECT_TIMEOUT_S)
+    if not ("service" in keywords or "PGSERVICE" in os.environ):  # whose file may say otherwise
+        keywords = _LIVENESS | keywords
+        if "PGCONNECT_TIMEOUT" not in os.environ:
+            keywords.setdefault("connect_timeout", _CONNECT_TIMEOUT_S)
     keywords.update(extra)
     doing = f"cannot connect to {dsn.describe()}"
     try:
