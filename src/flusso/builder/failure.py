@@ -1,8 +1,9 @@
 """Statements of the builder that fail: what may be said of it.
 
 The server quotes the value that did not fit (`invalid input syntax for type integer: "…"`), and a row's
-values belong in no message; so of an error about data only its name is told. All else says what the
-server says.
+values belong in no message; so of an error about data only its name is told. The same goes for a document
+that is more than the server can put together, and for a function that raises: another row would do neither.
+All else says what the server says.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ import psycopg
 from flusso.errors import RowUnfit
 from flusso.postgres.connect import translated
 
+_HINT = "look for a cast or a function in a raw filter, and for documents too large to be one value"
+# Too long, or nested too deep. psycopg takes both for signs that the server is away.
+_TOO_LARGE = ("54000", "54001")
+_RAISED = ("P0", "38")
+"""Classes of what functions of the user's own raise, in PL/pgSQL and in other languages."""
+
 
 @contextmanager
 def building(doing: str) -> Iterator[None]:
@@ -23,11 +30,27 @@ def building(doing: str) -> Iterator[None]:
     with translated(doing):
         try:
             yield
-        except (psycopg.DataError, psycopg.IntegrityError) as error:
+        except psycopg.Error as error:
+            if not _is_of_a_row(error):
+                raise
             # Neither is it chained: the cause would print the value after all.
-            raise RowUnfit(f"{doing}: {_name(error)}", hint="look for a cast in a raw filter") from None
+            raise RowUnfit(f"{doing}: {_name(error)}", hint=_HINT) from None
+
+
+def _is_of_a_row(error: psycopg.Error) -> bool:
+    """Whether some row is to blame, and not the statement, the server or the way to it."""
+    if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
+        return True
+    state = error.sqlstate or ""
+    return state in _TOO_LARGE or state[:2] in _RAISED or _is_too_large_at_once(error)
+
+
+def _is_too_large_at_once(error: psycopg.Error) -> bool:
+    """Whether more than a gigabyte was asked for in one piece. The code is that of every internal error, and
+    the text is in the server's language; where it is raised tells it apart."""
+    return error.sqlstate == "XX000" and (error.diag.source_file or "").endswith("mcxt.c")
 
 
 def _name(error: psycopg.Error) -> str:
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).strip("_").lower()
     return f"{words} (SQLSTATE {error.sqlstate})"
