@@ -16,6 +16,7 @@ from flusso.catalog import TableName
 from flusso.change import ALL
 from flusso.document import DocumentId, Refusal
 from flusso.engine import tasks, work
+from flusso.engine.events import Skipped
 from flusso.engine.frames import changes_batch
 from flusso.engine.outcome import settle_reports
 from flusso.engine.provision import Prepared
@@ -23,7 +24,9 @@ from flusso.engine.quarantine import Quarantine
 from flusso.engine.spec import IndexSpec, PipelineSpec
 from flusso.errors import DocumentRefused
 from flusso.lsn import Version
+from flusso.ops.logs import describe
 from flusso.schema.parse import parse_schema
+from flusso.sinks.stdout import StdoutSpec
 from pipelines import market_spec, sqlite_sink, stored_bodies
 from turns_here import Seed
 from verifying import fill, run_here, write_documents
@@ -93,6 +96,21 @@ def test_a_seed_keeps_aside_what_cannot_be_built_and_writes_all_else(
     }
     assert all(each.at > 0 and each.version > 0 for each in found.values())
     assert len(stored_bodies(spec)) == 298
+
+
+def test_a_document_that_no_sink_keeps_aside_is_told(
+    spec: PipelineSpec, database18: Database, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spoil(database18, 7, 250)
+    index = replace(spec.indexes[0], sinks=(StdoutSpec("out"), *spec.indexes[0].sinks))
+    seed = Seed(replace(spec, indexes=(index,)))
+    seed.run()
+    skipped = sorted(seed.of(Skipped), key=lambda event: int(event.id))
+    assert [describe(event) for event in skipped] == [
+        f"skipped index=users id={id_} sink=out because: {REASON}" for id_ in (7, 250)
+    ]
+    assert len(capfd.readouterr().out.splitlines()) == 298
+    assert set(quarantined(spec)) == {"7", "250"}
 
 
 def test_a_later_version_that_is_good_clears_the_entry_and_one_that_is_bad_counts(

@@ -183,6 +183,16 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipped:
+    """A document was left out, by policy, of a sink that keeps nothing aside: only this tells of it."""
+
+    index: str
+    id: str
+    sink: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """Something failed that may heal, and is tried again after so many seconds."""
 
@@ -236,6 +246,7 @@ Event: TypeAlias = (
     | VerifySettled
     | Repaired
     | Refused
+    | Skipped
     | Retrying
     | Recovered
     | CaughtUp

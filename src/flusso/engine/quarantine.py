@@ -17,7 +17,7 @@ from flusso.builder.plan import IndexPlan
 from flusso.builder.read import Built
 from flusso.document import UNBUILT, Refusal, Write, key_of
 from flusso.engine import work
-from flusso.engine.events import Listener, Refused
+from flusso.engine.events import Listener, Refused, Skipped
 from flusso.engine.policy import find_stopping, stopped_by
 from flusso.engine.work import Destination
 from flusso.lsn import Version
@@ -62,10 +62,18 @@ class Quarantine:
         for refusal in refusals:
             found[refusal.sink, refusal.index][refusal.id] = replace(refusal, at=time.time())
         for place, refused in found.items():
-            kept = _without_superseded(places[place], refused)
-            if kept:
-                self._holders.add(place)
-                work.sink(places[place][0].sink).quarantine(kept)
+            self._keep(places[place], refused)
+
+    def _keep(self, destinations: Sequence[Destination], refused: Mapping[str, Refusal]) -> None:
+        """Keep the refused documents of an index in one sink; tell them where nothing is kept."""
+        sink = destinations[0].sink
+        kept = _without_superseded(destinations, refused)
+        if not sink.capabilities.keeps_state:
+            for refusal in kept:
+                self.tell(Skipped(refusal.index, refusal.id, refusal.sink, refusal.reason))
+        elif kept:
+            self._holders.add((sink.name, destinations[0].target.index))
+            work.sink(sink).quarantine(kept)
 
 
 def _without_superseded(destinations: Sequence[Destination], refused: Mapping[str, Refusal]) -> list[Refusal]:

@@ -25,6 +25,7 @@ from flusso.engine.events import (
     SeedAdvanced,
     SeedFinished,
     SeedStarted,
+    Skipped,
     Stopped,
     VerifyAdvanced,
     VerifySettled,
@@ -86,6 +87,8 @@ def describe(event: Event) -> str:
             return f"repaired index={index} sink={sink} written={written} removed={removed}"
         case Refused(index, id_, sink, reason):
             return f"refused index={index} id={id_} sink={sink} because: {reason}"
+        case Skipped(index, id_, sink, reason):
+            return f"skipped index={index} id={id_} sink={sink} because: {reason}"
         case Retrying(error, attempt, delay_s, since):
             began = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             return f"retrying attempt={attempt} delay_s={delay_s:.1f} since={began} because: {error}"
