@@ -65,6 +65,10 @@ def test_the_rest_takes_as_long_as_what_is_done_took() -> None:
     assert Seeding(done=0, blocks=100, seconds=10).left_s is None
 
 
+def test_how_long_the_last_look_up_takes_is_not_known() -> None:
+    assert Seeding(done=100, blocks=100, seconds=10).left_s is None
+
+
 def test_progress_is_kept_with_the_state_of_the_index() -> None:
     leaf = LeafSeed(16400, 16500, ((0, 40), (90, OPEN)))
     state = IndexState("books", "d", 1, seeding=Seeding(16390, (leaf,), 50, 100, 7000, 1 << 40, 12.5))

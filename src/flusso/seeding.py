@@ -97,8 +97,10 @@ class Seeding:
 
     @property
     def left_s(self) -> float | None:
-        """How long the rest will take if it goes on as before; None when nothing is known of that."""
-        return self.seconds * (self.blocks - self.done) / self.done if self.done else None
+        """How long the rest will take if it goes on as before; None when nothing is known of that, as of the
+        last look-up after all blocks."""
+        is_known = 0 < self.done < self.blocks
+        return self.seconds * (self.blocks - self.done) / self.done if is_known else None
 
 
 def summed_up(leaves: Iterable[LeafSeed], so_far: Seeding) -> Seeding:

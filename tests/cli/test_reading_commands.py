@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from commands import Deployment
 from fix_postgres import Database
+from flusso.capture.replication import open_replication
 from flusso.cli.main import app
 from flusso.engine.provision import prepare
 from flusso.errors import IndexUnready
@@ -66,3 +68,16 @@ def test_a_search_of_an_index_that_was_never_filled_or_is_not_whole_is_an_error(
     publish_seeded(prepared.ledger, "users")
     served = CliRunner().invoke(app, ["search", "users", "anna"])
     assert (served.exit_code, served.stdout) == (0, "0 hit(s)\n")
+
+
+def test_the_status_of_a_seed_says_whether_somebody_goes_on_with_it(
+    folder: Path, database18: Database
+) -> None:
+    spec = market_spec(database18, sqlite_sink(folder))
+    assert prepare(spec, lambda event: None, threading.Event()) is not None
+    stopped = CliRunner().invoke(app, ["status"]).stdout
+    reader = open_replication(database18.dsn, spec.slot, spec.publication, patience_s=5)
+    with contextlib.closing(reader):
+        followed = CliRunner().invoke(app, ["status"]).stdout
+    assert ("is filled in part" in stopped, "is being filled" in stopped) == (True, False)
+    assert ("is filled in part" in followed, "is being filled" in followed) == (False, True)

@@ -14,9 +14,9 @@ from flusso.capture.slot_facts import measure_slot
 from flusso.cli.assemble import dsn_of, load, pipeline_spec
 from flusso.cli.blind_text import blind_to_json, print_blind, print_seen, relations_to_json
 from flusso.cli.options import DEFAULT_CONFIG, Config, Format, OutputFormat, Prefix, Publication, Slot
-from flusso.cli.progress import describe_pace
 from flusso.cli.report import open_console, printable
 from flusso.cli.requests import opened
+from flusso.cli.seed_text import SeedFacts, seed_facts
 from flusso.engine.blind import Blind, Seen
 from flusso.engine.generations import Roles
 from flusso.engine.preflight import look_at_relations
@@ -25,7 +25,6 @@ from flusso.errors import SchemaError, SinkError, SlotError, SourceError, Source
 from flusso.lsn import Lsn
 from flusso.postgres.connect import Dsn, connect
 from flusso.schema.digest import digest
-from flusso.seeding import Seeding
 from flusso.sinks.base import IndexState, Sink, SinkSpec
 
 
@@ -66,21 +65,6 @@ class DebtFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedFacts:
-    """How far the filling of a generation has come, as it was remembered last."""
-
-    percent: float
-    documents: int
-    bytes: int
-    documents_per_s: float
-    bytes_per_s: float
-    left_s: float | None
-    """How long the rest will take; None when nothing is known of that."""
-    described: str
-    """The same for a reader."""
-
-
-@dataclass(frozen=True, slots=True)
 class IndexFacts:
     """One index in one sink: the generation that readers see, or the one that is to take its place."""
 
@@ -116,7 +100,7 @@ def status(
     deployment = load(config, slot=slot, publication=publication, prefix=index_prefix)
     spec = pipeline_spec(deployment, only_reads=True)
     slot_facts = _slot_facts(dsn_of(deployment), spec.slot)
-    indexes = gather_indexes(spec)
+    indexes = gather_indexes(spec, is_followed=slot_facts.active_pid is not None)
     relations = _relation_facts(spec) if slot_facts.error is None else RelationFacts(error=slot_facts.error)
     if output is Format.JSON:
         facts = {
@@ -174,28 +158,30 @@ def _relation_facts(spec: PipelineSpec) -> RelationFacts:
         return RelationFacts(error=str(error))
 
 
-def gather_indexes(spec: PipelineSpec) -> list[IndexFacts]:
+def gather_indexes(spec: PipelineSpec, *, is_followed: bool = True) -> list[IndexFacts]:
     """Ask every sink for what it holds; one that does not tell is no reason to hide the others."""
     places = [(index, sink) for index in spec.indexes for sink in index.sinks]
-    return [facts for index, sink in places for facts in _index_facts(index, sink)]
+    return [facts for index, sink in places for facts in _index_facts(index, sink, is_followed)]
 
 
-def _index_facts(index: IndexSpec, sink_spec: SinkSpec) -> list[IndexFacts]:
+def _index_facts(index: IndexSpec, sink_spec: SinkSpec, is_followed: bool) -> list[IndexFacts]:
     if not sink_spec.capabilities.keeps_state:
         return [IndexFacts(index.name, sink_spec.name, "stateless")]
     try:
         with opened(sink_spec) as sink:
-            return _stored_facts(index, sink_spec, sink)
+            return _stored_facts(index, sink_spec, sink, is_followed)
     except SinkError as error:
         return [IndexFacts(index.name, sink_spec.name, "unavailable", error=str(error))]
 
 
-def _stored_facts(index: IndexSpec, sink_spec: SinkSpec, sink: Sink) -> list[IndexFacts]:
+def _stored_facts(index: IndexSpec, sink_spec: SinkSpec, sink: Sink, is_followed: bool) -> list[IndexFacts]:
     """Tell of the generation that readers see, and of the one that is to take its place."""
     roles = Roles.of(sink.load_states().of(index.name))
     told = [state for state in (roles.serving, roles.filling) if state is not None]
     current = digest(index.schema, sink_spec.shape)
-    facts = [_generation_facts(state, _word(state, roles, current), sink_spec, sink) for state in told]
+    facts = [
+        _generation_facts(state, _word(state, roles, current), sink_spec, sink, is_followed) for state in told
+    ]
     return facts or [IndexFacts(index.name, sink_spec.name, "new")]
 
 
@@ -211,7 +197,9 @@ def _word(state: IndexState, roles: Roles, current: str) -> str:
     return "following" if state.serves else "waiting"
 
 
-def _generation_facts(state: IndexState, word: str, sink_spec: SinkSpec, sink: Sink) -> IndexFacts:
+def _generation_facts(
+    state: IndexState, word: str, sink_spec: SinkSpec, sink: Sink, is_followed: bool
+) -> IndexFacts:
     return IndexFacts(
         state.index,
         sink_spec.name,
@@ -224,19 +212,7 @@ def _generation_facts(state: IndexState, word: str, sink_spec: SinkSpec, sink: S
         tuple(DebtFacts(debt.scope.value, debt.reasons, str(Lsn(debt.since))) for debt in state.debts),
         state.waiting_for or None,
         _clock(state.waiting_since) if state.waiting_for else None,
-        seed=None if state.is_seeded else _seed_facts(state.seeding),
-    )
-
-
-def _seed_facts(seeding: Seeding) -> SeedFacts:
-    return SeedFacts(
-        round(100 * seeding.share, 1),
-        seeding.documents,
-        seeding.bytes,
-        round(seeding.documents_per_s, 1),
-        round(seeding.bytes_per_s, 1),
-        None if seeding.left_s is None else round(seeding.left_s, 1),
-        describe_pace(seeding).strip(),
+        seed=None if state.is_seeded else seed_facts(state, is_followed=is_followed),
     )
 
 
@@ -273,7 +249,7 @@ def _print(slot: SlotFacts, indexes: list[IndexFacts]) -> None:
         if facts.error is not None:
             console.print(f'"{facts.index}" in sink "{facts.sink}": {printable(facts.error)}')
         if facts.seed is not None:
-            console.print(f'"{facts.index}" in sink "{facts.sink}" is being filled: {facts.seed.described}')
+            console.print(f'"{facts.index}" in sink "{facts.sink}" {facts.seed.described}')
         if facts.waiting_for:
             waits = f'"{facts.index}" in sink "{facts.sink}" waits since {facts.waiting_since}'
             console.print(f"{waits}: {printable(facts.waiting_for)}")
