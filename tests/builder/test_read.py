@@ -257,3 +257,26 @@ def test_a_plan_survives_pickling(database: Database) -> None:
     _fill(database, 1)
     plan = compiled(database, THINGS)
     assert pickle.loads(pickle.dumps(plan)) == plan
+
+
+def test_a_range_is_no_larger_where_rows_have_their_large_values_elsewhere(database: Database) -> None:
+    database.execute("create table things (id int primary key, name text)")
+    database.execute("alter table things alter name set storage external")
+    database.execute("insert into things select n, repeat('x', 8000) from generate_series(1, 2000) as n")
+    plan = compiled(database, THINGS)
+    with database.connect() as conn:
+        ranges = plan_ranges(conn, plan, 4.0)
+        read = [[built for some in read_range(conn, plan, each) for built in some] for each in ranges]
+    assert sum(len(built) for built in read) == 2000
+    sizes = [sum(len(each.body or b"") for each in built) for built in read]
+    assert 1_000_000 < max(sizes) <= 4 * 1024 * 1024
+
+
+def test_a_block_whose_rows_are_larger_than_a_range_is_one(database18: Database) -> None:
+    database18.execute("create table things (id int primary key, name text)")
+    database18.execute(
+        "insert into things select n, repeat(md5(n::text), 50000) from generate_series(1, 9) as n"
+    )
+    with database18.connect() as conn:
+        ranges = plan_ranges(conn, compiled(database18, THINGS), 0.0625)
+    assert [(each.start_block, each.end_block) for each in ranges] == [(0, None)]

@@ -18,7 +18,7 @@ from flusso.postgres.identifiers import quote_table
 _EXTENTS = """
 select n.nspname::text, c.relname::text, coalesce(pg_relation_filenode(c.oid), 0)::bigint,
   pg_relation_size(c.oid) / current_setting('block_size')::bigint, current_setting('block_size')::bigint,
-  c.oid::bigint
+  c.oid::bigint, coalesce(pg_relation_size(c.reltoastrelid), 0)
 from pg_class as root
 cross join lateral (
   select root.oid as relid where root.relkind <> 'p'
@@ -40,6 +40,13 @@ class Extent:
     blocks: int
     block_bytes: int
     oid: int
+    toast_bytes: int = 0
+    """Of the large values that its rows have elsewhere."""
+
+    @property
+    def bytes_in_a_block(self) -> float:
+        """How much there is to read for a block of it, on average, its rows' large values included."""
+        return self.block_bytes + self.toast_bytes / max(1, self.blocks)
 
 
 def read_extents(conn: Connection, root: TableName) -> list[Extent]:

@@ -64,7 +64,7 @@ def cut_ranges(
 ) -> list[BlockRange]:
     """Cut one table of the root's tree, or some blocks of it; without an end the last range has none."""
     partition = extent.table if extent.table != plan.root else None
-    step = max(1, int(range_mb * 1024 * 1024) // extent.block_bytes)
+    step = max(1, int(range_mb * 1024 * 1024 / extent.bytes_in_a_block))
     starts = range(start, max(start + 1, extent.blocks if end is None else end), step)
     ends = [*starts[1:], end]
     return [
