@@ -24,8 +24,8 @@ class FaultySpec:
     """A sqlite sink that misbehaves while a file of the given name lies in `folder`.
 
     `away`: it cannot be opened. `closed`: writes are refused as if the server were down. `stalled`: they
-    wait. `hold`: the same, and `held` says that one does; with a number in it, those to that generation.
-    `kill-on-record`: once, the process that records a position dies right before it does.
+    wait. `hold`: the same, and `held` has the process of one that does; with a number in it, those to that
+    generation. `kill-on-record`: once, the process that records a position dies right before it does.
     `fail-on-record`: once, recording fails. These two wait until something was written, which the file
     `writes` lists. `kill-at`: once, the process that records a seed dies right after it has recorded at least
     the share that the file names. `fail-METHOD`: once, a call of that method fails.
@@ -77,7 +77,7 @@ class FaultySink:
         stalled = self._folder / "stalled"
         wait_until(lambda: not stalled.exists(), what="the end of the stall", timeout_s=600)
         while self._is_held(target):
-            (self._folder / "held").touch()
+            (self._folder / "held").write_text(str(os.getpid()))
             time.sleep(0.02)  # between two looks
         with (self._folder / "writes").open("a") as log:
             log.writelines(f"{write.id}\n" for write in writes)

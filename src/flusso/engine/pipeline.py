@@ -179,6 +179,7 @@ class Pipeline:
             if self.session.is_alive() and not self.gave_up:
                 seeder.close(_TURN_END_S)
                 payer.close(_TURN_END_S)
+                turns.end()
             clock.close()
             with self.tenure.pause():
                 work.forget()

@@ -6,9 +6,10 @@ nothing, so the room is smaller than the number of slots: one is always free for
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,10 +26,12 @@ from flusso.engine.policy import Patience
 from flusso.engine.quarantine import Quarantine
 from flusso.engine.retry import as_typed, collect
 from flusso.engine.room import Room
-from flusso.engine.session import SEED_POOL
+from flusso.engine.session import SEED_POOL, SPARK_ERRORS
 from flusso.engine.tasks import Batches
 from flusso.engine.work import WorkSpec
 from flusso.lsn import Version
+
+_groups = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Turns:
     patience: Patience = field(default_factory=Patience)
     gate: threading.Lock = field(default_factory=threading.Lock)
     """Held by a batch while it is in hand; whoever holds it is between two batches."""
+    group: str = field(default_factory=lambda: f"flusso-turns-{next(_groups)}")
+    """What Spark knows all their jobs by."""
 
     def outage(self, stop: threading.Event) -> Outage:
         """Give one for something that goes on trying until it is stopped."""
@@ -65,7 +70,17 @@ class Turns:
 
     def join(self) -> None:
         """Let the jobs of the calling thread be turns."""
-        self.spark.sparkContext.setLocalProperty("spark.scheduler.pool", SEED_POOL)
+        context = self.spark.sparkContext
+        context.setLocalProperty("spark.scheduler.pool", SEED_POOL)
+        context.setJobGroup(self.group, "turns beside the stream", interruptOnCancel=True)
+
+    def end(self) -> None:
+        """Let no turn begin any more, and end those under way, with the processes that they hang in.
+
+        The next pipeline has a room of its own, which knows nothing of a slot that is still taken.
+        """
+        with suppress(*SPARK_ERRORS):  # its JVM is gone, and they with it
+            self.spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self.group)
 
     @contextmanager
     def slots(self, most: int) -> Iterator[int]:
