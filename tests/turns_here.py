@@ -51,6 +51,7 @@ class Seed:
         *,
         turns: type[Turns] = TurnsHere,
         slots: int = 1,
+        parallelism: int = 1,
         ahead: int = 0,
     ) -> None:
         self.events: list[Event] = []
@@ -63,7 +64,8 @@ class Seed:
         room = Room(slots)
         here = turns(
             None,  # type: ignore[arg-type]
-            prepared.quarantine, spec.batch.seed_range_mb, 1, self._emit, self._hear, room, spec.patience,
+            prepared.quarantine, spec.batch.seed_range_mb, parallelism, self._emit, self._hear, room,
+            spec.patience,
         )  # fmt: skip
         self.seeder = Seeder(here, replace(prepared.work, lanes=1), prepared.ledger, ahead=ahead)
 

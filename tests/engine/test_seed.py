@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,9 +14,11 @@ import pytest
 
 from faulty import FaultySpec
 from fix_postgres import Database
+from flusso.builder.ranges import read_range
+from flusso.builder.read import Built
 from flusso.builder.references import token_of
 from flusso.catalog import TableName
-from flusso.engine import filling
+from flusso.engine import filling, tasks
 from flusso.engine import seed as seed_module
 from flusso.engine.events import Event, Retrying, SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
@@ -131,22 +134,31 @@ def test_a_seed_that_had_only_its_last_look_up_left_makes_it_at_the_next_start(
     assert_exact(database, spec)
 
 
+def _vacuum_full(database: Database, table: str) -> None:
+    with database.connect() as conn:
+        conn.execute(f"vacuum full public.{table}".encode())
+
+
+def _rewrite(database: Database, table: str) -> None:
+    """Write every row anew, in its order and without the dead ones between them."""
+    database.execute("alter table users alter name type varchar(500)")
+
+
+@pytest.mark.parametrize(
+    "move", [_turn_round, _vacuum_full, _rewrite], ids=["cluster", "vacuum full", "rewriting alter"]
+)
 def test_rows_moved_across_finished_blocks_while_seeding_are_not_missed(
-    database: Database, tmp_path: Path
+    database: Database, tmp_path: Path, move: Callable[[Database, str], None]
 ) -> None:
     create_market(database, users=USERS)
+    # Dead rows in the first blocks, into which those behind them move.
+    database.execute("delete from users where id < %s", USERS // 3)
     spec = _spec(database, tmp_path)
-    turn_round = _once(lambda event: event.seeding.share > 0.2, lambda: _turn_round(database, "users_0"))
-    seed = Seed(spec, turn_round)
+    seed = Seed(spec, _once(lambda event: event.seeding.share > 0.2, lambda: move(database, "users_0")))
     seed.run()
     assert_exact(database, spec)
     shares = [event.seeding.share for event in seed.of(SeedAdvanced)]
     assert shares != sorted(shares), "the table that was rewritten has to begin again"
-
-
-def _vacuum_full(database: Database, table: str) -> None:
-    with database.connect() as conn:
-        conn.execute(f"vacuum full public.{table}".encode())
 
 
 @pytest.mark.parametrize("rewrite", [_turn_round, _vacuum_full], ids=["cluster", "vacuum full"])
@@ -264,23 +276,31 @@ class _Interrupting:
         self._module.FaultySink.write = self._write  # type: ignore[method-assign]
 
 
-def test_no_transaction_is_open_between_two_ranges(database: Database, tmp_path: Path) -> None:
+def test_no_transaction_is_open_between_two_ranges(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     create_market(database, users=USERS)
     spec = _spec(database, tmp_path)
     found: list[tuple[object, ...]] = []
+    looks: list[object] = []
 
-    def look(event: Event) -> None:
-        if isinstance(event, SeedAdvanced):
-            found.extend(
-                database.execute(
-                    "select pid, state, query from pg_stat_activity where datname = current_database() "
-                    "and application_name = 'flusso' and (backend_xmin is not null or xact_start is not null)"
-                )
+    def look(*_: object) -> None:
+        looks.append(_)
+        found.extend(
+            database.execute(
+                "select pid, state, query from pg_stat_activity where datname = current_database() "
+                "and application_name = 'flusso' and (backend_xmin is not null or xact_start is not null)"
             )
+        )
 
+    def read_after_a_look(*given: Any) -> Iterator[list[Built]]:
+        look()
+        return read_range(*given)
+
+    monkeypatch.setattr(tasks, "read_range", read_after_a_look)
     seed = Seed(spec, look)
     seed.run()
-    assert len(seed.of(SeedAdvanced)) > 3
+    assert len(looks) > 3 * len(seed.of(SeedAdvanced)), "most of them are in the middle of a turn"
     assert found == []
 
 
@@ -401,3 +421,25 @@ def test_what_is_written_is_refreshed_while_a_turn_goes_on(
     spec = _spec(database18, tmp_path)
     Seed(spec, turns=watched).run()
     assert_exact(database18, spec)
+
+
+def test_a_turn_that_takes_long_holds_up_none_of_the_others(
+    database: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_market(database, users=USERS)
+    spec = _spec(database, tmp_path)
+    seed = Seed(spec, turns=watched, slots=2, parallelism=2)
+    first = threading.Lock()
+
+    def is_alone() -> bool:
+        (job,) = seed.seeder._jobs
+        return job.filling.under_way == 1 and not job.filling.has_ranges
+
+    def hold_the_first() -> None:
+        if first.acquire(blocking=False):
+            wait_until(is_alone, what="the others to end", timeout_s=60)
+
+    monkeypatch.setattr(watched, "do", hold_the_first)
+    seed.run()
+    assert watched.most == 2
+    assert_exact(database, spec)
