@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from flusso.catalog import TableName
 from flusso.change import ALL
 from flusso.document import DocumentId, Refusal
 from flusso.engine import tasks, work
-from flusso.engine.events import Skipped
+from flusso.engine.events import SeedFinished, Skipped
 from flusso.engine.frames import changes_batch
 from flusso.engine.outcome import settle_reports
 from flusso.engine.provision import Prepared
@@ -111,6 +112,20 @@ def test_a_document_that_no_sink_keeps_aside_is_told(
     ]
     assert len(capfd.readouterr().out.splitlines()) == 298
     assert set(quarantined(spec)) == {"7", "250"}
+
+
+def test_documents_before_one_that_cannot_be_built_are_written_and_counted_once(
+    spec: PipelineSpec, database18: Database, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Small in the table and large as documents: one range, of which a part is written before it fails.
+    database18.execute("update users set name = repeat('x', 5000)")
+    spoil(database18, 250)
+    stdout = replace(spec.indexes[0], sinks=(StdoutSpec("out"),))
+    seed = Seed(replace(spec, indexes=(stdout,)))
+    seed.run()
+    ids = [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()]
+    assert sorted(map(int, ids)) == [id_ for id_ in range(1, 301) if id_ != 250]
+    assert [event.documents for event in seed.of(SeedFinished)] == [299]
 
 
 def test_a_later_version_that_is_good_clears_the_entry_and_one_that_is_bad_counts(

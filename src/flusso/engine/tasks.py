@@ -25,7 +25,7 @@ from flusso.builder.resolve import find_hidden, find_owed, resolve
 from flusso.capture import wire
 from flusso.change import Change
 from flusso.debt import Owed, Reach
-from flusso.document import DocumentId, Key, WriteReport
+from flusso.document import DocumentId, Key, WriteReport, id_text
 from flusso.engine import work
 from flusso.engine.frames import ID_SCHEMA, REPORT_SCHEMA, changes_batch
 from flusso.engine.referring import find_referring
@@ -251,18 +251,20 @@ def _write_ranges(
 def _put_range(
     conn: Connection, plan: IndexPlan, writer: Writer, block_range: BlockRange, reach: Reach | None
 ) -> None:
-    """Write the documents of a range, all of them or what some values reach; where one cannot be built, all
-    of them once more, by their keys."""
+    """Write the documents of a range, all of them or what some values reach; where one cannot be built, those
+    that were not written yet by their keys."""
     index = block_range.index
     keys: list[Key] = []
+    written: set[str] = set()
     try:
         if reach is None:
             for documents in read_range(conn, plan, block_range):
                 writer.put(index, documents)
+                written.update(document.id for document in documents)
         else:
             keys = read_reached(conn, plan, block_range, reach)
     except RowUnfit:
-        keys = read_keys(conn, plan, block_range)
+        keys = [key for key in read_keys(conn, plan, block_range) if id_text(key) not in written]
     for at in range(0, len(keys), writer.spec.chunk):
         built, unfit = read_isolated(conn, plan, keys[at : at + writer.spec.chunk])
         writer.put(index, built)
