@@ -169,6 +169,7 @@ def reindex_under_load(database: Database, spec: PipelineSpec, session: Session,
             run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="readers to move")
             seen = reader.looks
             run.wait(lambda: reader.looks > seen + 3, what="readers to look once more")
+        assert reader.faults == []
         run.wait_exact(database)
         assert [event.generation for event in run.of(ReadersMoved)] == [1, 2]
     assert_exact(database, spec)

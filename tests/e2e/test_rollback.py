@@ -57,6 +57,7 @@ def test_no_reader_sees_anything_go_back_when_a_running_flusso_is_asked_for_a_ro
             await_readers(search_sink, 1)
             seen, known = reader.looks, reader.last.inserted
             wait_until(lambda: reader.looks > seen + 3, what="readers to look once more")
+            assert reader.faults == []
             wait_until(lambda: reader.last.inserted > known, what="what comes after the rollback")
         end = current_lsn(database18)
         wait_until(lambda: confirmed_lsn(database18, deployment.slot) >= end, what="all to be confirmed")
