@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fix_postgres import Database
-from flusso.engine.events import ReadersMoved
+from flusso.engine.events import ReadersMoved, Recovered, Retrying
 from flusso.engine.session import Session
 from flusso.sinks.search.generations import Names
 from flusso.sinks.search.opensearch import OpenSearchSpec
@@ -76,6 +76,7 @@ def test_a_file_deleted_under_the_sink_is_missed_though_nothing_is_written(
         for each in tmp_path.glob(f"{Path(sink.path).name}*"):
             each.unlink()
         run.wait(lambda: len(run.of(ReadersMoved)) == 2, what="a new generation")
+        assert len(run.of(Retrying)) == len(run.of(Recovered)) == 1, "what is told to begin is told to end"
         database18.execute("update users set name = 'afterwards' where id = 3")
         run.wait_exact(database18)
     assert_exact(database18, spec)

@@ -56,6 +56,13 @@ class Outage:
             self.note(str(error), told.since)
         return not self.stop.wait(delay_s)
 
+    def begin(self, error: FlussoError) -> None:
+        """Take note of a failure after which the next attempt follows at once; `end` says that it is over."""
+        with self._lock:
+            self._since, self._began_s = time.time(), time.monotonic()
+            self._failed_s, self._attempts = self._began_s, 1
+        self.tell(Retrying(str(error), 1, 0.0, self._since))
+
     def is_quiet(self, seconds: float) -> bool:
         """Whether something has failed, but not lately."""
         return self._attempts > 0 and time.monotonic() - self._failed_s >= seconds

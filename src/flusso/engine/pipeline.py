@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from dataclasses import dataclass, field, replace
 
 from pyspark import InheritableThread
@@ -17,7 +16,7 @@ from flusso.capture.slot import advance_slot, await_release
 from flusso.engine import tasks, work
 from flusso.engine.batch import run_spread
 from flusso.engine.debts import Payer
-from flusso.engine.events import Listener, Retrying, Stopped
+from flusso.engine.events import Listener, Stopped
 from flusso.engine.follow import Follower
 from flusso.engine.frames import CHANGES_TYPE
 from flusso.engine.limits import TaskLimits, limit_tasks
@@ -51,7 +50,7 @@ def run_pipeline(
     own = session is None
     try:
         with Tenure(spec) as tenure:
-            prepared = _await_prepared(spec, tell, stop, tenure=tenure)
+            prepared = _await_prepared(spec, tell, stop, tenure)
             while prepared is not None:
                 session = session or open_session(spec.spark)
                 if stop.is_set():  # while Spark started
@@ -62,9 +61,8 @@ def run_pipeline(
                     Pipeline(spec, within, session, tell, stop, tenure).run()
                     return
                 except FlussoError as error:
-                    anew = _begins_again(error, spec, prepared, stop, tenure)
-                    tell(Retrying(str(error), 1, 0.0, time.time()))
-                prepared = _await_prepared(spec, tell, stop, anew, tenure)
+                    anew, ended = _begins_again(error, spec, prepared, stop, tenure), error
+                prepared = _await_prepared(spec, tell, stop, tenure, anew, ended)
     finally:
         if own and session is not None:
             session.close()
@@ -99,11 +97,15 @@ def _await_prepared(
     spec: PipelineSpec,
     tell: Listener,
     stop: threading.Event,
-    anew: FlussoError | None = None,
     tenure: Tenure | None = None,
+    anew: FlussoError | None = None,
+    ended: FlussoError | None = None,
 ) -> Prepared | None:
-    """Prepare, again while the source or a sink is not up yet; None when stopped."""
+    """Prepare, again while the source or a sink is not up yet; None when stopped. After what has `ended` a
+    pipeline it is told that this is over, too: its follower cannot say it any more."""
     outage = Outage(spec.patience, tell, stop)
+    if ended is not None:
+        outage.begin(ended)
     while True:
         try:
             prepared = prepare(spec, tell, stop, anew=anew, tenure=tenure)
