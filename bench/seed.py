@@ -45,6 +45,7 @@ def measure(stage: Stage) -> Iterator[Row]:
     """Find the best number of connections for a plain load, then take turns with it; compare the medians."""
     load = _prepare(stage)
     _send_all(stage, load, 2)  # the server's JVM gets warm for both
+    _seed(stage, None)
     found = _take_turns(stage, load, stage.sizes.seeds)
     yield Row(
         "whole seed of a process just started ÷ bulk load of ready JSON",
