@@ -10,12 +10,15 @@ import pytest
 
 from flusso.engine.session import Session, SparkSpec, open_session
 
+PRELOADED = "colorsys"
+"""A module that nobody would import otherwise: its workers begin with it."""
+
 
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[Session]:
     """Spark on two slots, as a laptop would run it; its workers can import what the tests hand them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        session = open_session(SparkSpec("local[2]"))
+        session = open_session(SparkSpec("local[2]", preload=(PRELOADED,)))
     yield session
     session.close()

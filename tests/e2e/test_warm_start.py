@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from fix_postgres import Database
+from fix_spark import PRELOADED
 from flusso.engine.events import CaughtUp, Event
 from flusso.engine.java import find_java, keeps_classes
 from flusso.engine.pipeline import run_pipeline
@@ -30,6 +31,17 @@ def test_python_workers_are_forked_from_the_daemon_that_has_flusso_loaded(spark_
 
     rows = spark_session.spark.range(1).mapInArrow(name_parent, "command string").collect()
     assert "flusso.engine.daemon" in rows[0].command
+
+
+def test_python_workers_begin_with_the_modules_that_sinks_need(spark_session: Session) -> None:
+    def say_loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import sys
+
+        for _ in batches:
+            yield pa.record_batch([pa.array([PRELOADED in sys.modules])], names=["is_loaded"])
+
+    [row] = spark_session.spark.range(1).mapInArrow(say_loaded, "is_loaded boolean").collect()
+    assert row.is_loaded
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux says what a process has mapped")

@@ -30,7 +30,7 @@ _SYMBOLS = {
 class Operands:
     """The operands bound so far, numbered after the parameters that the statement begins with.
 
-    Without that number they stand in the statement itself, quoted: COPY takes no parameters.
+    Without that number they stand in the statement itself, quoted: the planner then knows what is asked for.
     """
 
     def __init__(self, taken: int | None) -> None:

@@ -6,24 +6,24 @@ and those few, whatever is in a range. The bodies are those that `builder/read.p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg import pq
-from psycopg.types.string import ByteaBinaryLoader
 
 from flusso.builder.extents import Extent, read_extents
 from flusso.builder.failure import building
 from flusso.builder.keys import key_arrays
 from flusso.builder.level import PARTITION
 from flusso.builder.plan import IndexPlan
-from flusso.builder.read import Built
+from flusso.builder.read import Built, built_of, document_cursor
 from flusso.builder.statement import Statement, in_range
 from flusso.catalog import TableName
 from flusso.debt import Reach
-from flusso.document import Key, id_text
+from flusso.document import Key
 from flusso.errors import TableRewritten
 from flusso.postgres.connect import Connection
 from flusso.postgres.identifiers import quote_table
@@ -83,10 +83,10 @@ def read_range(
     table, sql = _placed(plan, block_range, plan.by_range)
     with building(f'cannot build documents of index "{plan.index}"'), conn.transaction():
         _hold_file(conn, table, block_range.filenode)
-        cursor = psycopg.RawCursor(conn)
-        # The binary form of json is its text: the loader for binary strings hands it over as it is.
-        cursor.adapters.register_loader("json", ByteaBinaryLoader)
-        yield from _chunks(cursor.stream(sql.encode(), binary=True, size=_ROWS_AT_A_TIME), plan, chunk_bytes)
+        stream = document_cursor(conn).stream(sql.encode(), binary=True, size=_ROWS_AT_A_TIME)
+        # One that is left in the middle keeps the connection: it has to end before the transaction can.
+        with closing(cast("Generator[tuple[Any, ...]]", stream)) as rows:
+            yield from _chunks(built_of(rows, plan), chunk_bytes)
 
 
 def read_keys(conn: Connection, plan: IndexPlan, block_range: BlockRange) -> list[Key]:
@@ -135,15 +135,13 @@ def _hold_file(conn: Connection, table: TableName, filenode: int | None) -> None
         raise TableRewritten(f"the rows of {table} were moved while they were read")
 
 
-def _chunks(rows: Iterable[tuple[Any, ...]], plan: IndexPlan, chunk_bytes: int) -> Iterator[list[Built]]:
-    """Put documents together until they have so many bytes."""
-    columns, has_tokens = len(plan.key), bool(plan.references)
+def _chunks(documents: Iterable[Built], chunk_bytes: int) -> Iterator[list[Built]]:
+    """Put documents together until they have so many bytes, with their tokens."""
     chunk: list[Built] = []
     size = 0
-    for row in rows:
-        body = row[columns]
-        chunk.append(Built(id_text(row[:columns]), body, row[-1] if has_tokens else None))
-        size += len(body)
+    for document in documents:
+        chunk.append(document)
+        size += len(document.body or b"") + len(document.tokens or b"")
         if size >= chunk_bytes:
             yield chunk
             chunk, size = [], 0

@@ -7,8 +7,8 @@ line break, so it may stand as it is in a body of lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.types.string import ByteaBinaryLoader
@@ -78,14 +78,24 @@ def _fitting(conn: Connection, plan: IndexPlan, keys: list[Key]) -> list[Key]:
 
 
 def _read(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[Built]:
+    cursor = document_cursor(conn)
+    cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
+    return list(built_of(cursor, plan))
+
+
+def document_cursor(conn: Connection) -> psycopg.RawCursor[tuple[Any, ...]]:
+    """Make a cursor that gives documents as they come, when it is asked for the binary form."""
     cursor = psycopg.RawCursor(conn)
     # The binary form of json is its text: the loader for binary strings hands it over as it is.
     cursor.adapters.register_loader("json", ByteaBinaryLoader)
-    cursor.execute(plan.by_keys.sql.encode(), [*key_arrays(keys), *plan.by_keys.operands], binary=True)
-    rows = cursor.fetchall()
-    if plan.references:
-        return [Built(id_text(row[:-2]), row[-2], row[-1]) for row in rows]
-    return [Built(id_text(row[:-1]), row[-1]) for row in rows]
+    return cursor
+
+
+def built_of(rows: Iterable[tuple[Any, ...]], plan: IndexPlan) -> Iterator[Built]:
+    """Name the parts of rows: the key's columns, the document, and its tokens where references are kept."""
+    columns, has_tokens = len(plan.key), bool(plan.references)
+    for row in rows:
+        yield Built(id_text(row[:columns]), row[columns], row[-1] if has_tokens else None)
 
 
 def _find(conn: Connection, plan: IndexPlan, keys: Sequence[Key]) -> list[str]:

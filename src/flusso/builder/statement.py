@@ -56,9 +56,9 @@ def documents_by_range(
 ) -> Statement:
     """Give the documents of the root rows that lie between two ctids, the second excluded.
 
-    It has no parameters, so that it can be copied, and `in_range` puts the ends in. Of a partitioned root, a
-    mark stands in FROM for the partition whose rows are meant: a ctid is a place in a table that holds rows,
-    and no condition on the root would keep the planner from looking into all of them.
+    It has no parameters: `in_range` puts the ends in, so that the planner knows how few rows are meant. Of a
+    partitioned root, a mark stands in FROM for the partition whose rows are meant: a ctid is a place in a
+    table that holds rows, and no condition on the root would keep the planner from looking into all of them.
     """
     is_partitioned = catalog.tables[schema.table].kind is TableKind.PARTITIONED
     source = PARTITION if is_partitioned else None
