@@ -6,7 +6,7 @@ from flusso.builder.extents import Extent
 from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange
 from flusso.catalog import TableName
-from flusso.engine.filling import _LARGEST_SHARE, _LEAST_SHARE, Filling
+from flusso.engine.filling import _FIRST_SHARE, _LARGEST_SHARE, _LEAST_SHARE, Filling
 from flusso.engine.outcome import Totals
 from flusso.seeding import OPEN, LeafSeed, Seeding
 
@@ -55,11 +55,11 @@ def test_every_table_is_written_from_its_first_block_to_wherever_it_ends() -> No
 def test_a_turn_gets_twice_what_the_last_one_managed() -> None:
     filling = _filling(_extent(1, 1000))
     sizes = []
-    for _ in range(7):
+    for _ in range(8):
         turn = filling.take(1)
         sizes.append(len(turn))
         _end(filling, turn, len(turn))
-    assert sizes == [_LEAST_SHARE, 16, 32, 64, _LARGEST_SHARE, _LARGEST_SHARE, _LARGEST_SHARE]
+    assert sizes == [_FIRST_SHARE, _LEAST_SHARE, 16, 32, 64, _LARGEST_SHARE, _LARGEST_SHARE, _LARGEST_SHARE]
     _end(filling, filling.take(1), 5)
     assert len(filling.take(1)) == 10
     _end(filling, filling.take(1), 1)
@@ -104,6 +104,7 @@ def test_a_table_that_is_whole_may_get_another_file() -> None:
 
 def test_a_file_replaced_in_the_middle_begins_that_table_again() -> None:
     filling = _filling(_extent(1, 3), _extent(2, 1), _extent(3, 4))
+    _end(filling, filling.take(1), 0)
     first = filling.take(1)
     second = [BlockRange("users", 2, None, None, 1, 1)]
     assert [each.oid for each in first] == [1, 1, 1, 2, 3, 3, 3, 3]
@@ -154,4 +155,4 @@ def test_one_turn_at_a_time_takes_all_that_it_managed_before_to_the_last_range()
         turn = filling.take(1)
         sizes.append(len(turn))
         _end(filling, turn, len(turn))
-    assert sizes == [8, 16, 8]
+    assert sizes == [2, 8, 16, 6]

@@ -25,7 +25,6 @@ from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
 from flusso.engine.tasks import Batches
 from flusso.errors import EngineError
 from flusso.schema.parse import parse_schema
-from flusso.sinks.base import IndexTarget
 from flusso.sinks.sqlite import SqliteSpec
 from flusso.sinks.sqlite.sink import SqliteSink
 from flusso.sinks.stdout import StdoutSpec
@@ -410,17 +409,20 @@ def test_a_turn_that_waits_for_its_slot_does_not_begin_once_the_seed_is_stopped(
     assert sum(step for step in watched.running if step > 0) == 1
 
 
-def test_what_is_written_is_refreshed_while_a_turn_goes_on(
+def test_what_is_written_is_refreshed_before_the_last_turn_has_ended(
     database18: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_market(database18, users=USERS)
-    refreshed: list[IndexTarget] = []
-    monkeypatch.setattr(seed_module, "_REFRESH_S", 0.01)
-    monkeypatch.setattr(SqliteSink, "refresh", lambda _, target: refreshed.append(target))
-    monkeypatch.setattr(watched, "do", lambda: wait_until(lambda: refreshed, what="a refresh"))
-    spec = _spec(database18, tmp_path)
-    Seed(spec, turns=watched).run()
-    assert_exact(database18, spec)
+    seed = Seed(_spec(database18, tmp_path), turns=watched)
+    under_way: list[int] = []
+
+    def refresh(*_: object) -> None:
+        (job,) = seed.seeder._jobs
+        under_way.append(job.filling.under_way)
+
+    monkeypatch.setattr(SqliteSink, "refresh", refresh)
+    seed.run()
+    assert 1 in under_way
 
 
 def test_a_turn_that_takes_long_holds_up_none_of_the_others(

@@ -11,7 +11,9 @@ from flusso.engine import tasks, work
 from flusso.engine.provision import prepare
 from flusso.engine.tasks import TurnReport
 from flusso.engine.work import WorkSpec
+from flusso.errors import SinkUnavailable
 from flusso.postgres.connect import connect
+from flusso.sinks.sqlite.sink import SqliteSink
 from market import create_market
 from pipelines import market_spec, sqlite_sink
 
@@ -60,8 +62,43 @@ def test_a_turn_stops_where_the_rows_were_moved_and_says_so(database: Database, 
     assert not [report for report in second.reports if report.failure]
 
 
-def _run(spec: WorkSpec, ranges: list[BlockRange], turn_s: float) -> TurnReport:
+def test_a_last_turn_has_what_is_written_refreshed_once(
+    database18: Database, tmp_path: Path, refreshed: list[str]
+) -> None:
+    spec, ranges = _planned(database18, tmp_path)
+    report = _run(spec, ranges, 60.0, is_last=True)
+    assert (report.done, refreshed) == (len(ranges), ["users"])
+
+
+@pytest.mark.parametrize(("turn_s", "is_last"), [(60.0, False), (0.0, True)])
+def test_a_turn_that_others_come_after_refreshes_nothing(
+    database18: Database, tmp_path: Path, refreshed: list[str], turn_s: float, is_last: bool
+) -> None:
+    _run(*_planned(database18, tmp_path), turn_s, is_last=is_last)
+    assert refreshed == []
+
+
+def test_a_turn_ends_well_when_its_refresh_fails(
+    database18: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise SinkUnavailable("gone for a moment")
+
+    monkeypatch.setattr(SqliteSink, "refresh", fail)
+    report = _run(*_planned(database18, tmp_path), 60.0, is_last=True)
+    assert sum(part.written for part in report.reports) == 600
+
+
+@pytest.fixture
+def refreshed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The indexes that the sink was asked to refresh, in order."""
+    found: list[str] = []
+    monkeypatch.setattr(SqliteSink, "refresh", lambda _, target: found.append(target.index))
+    return found
+
+
+def _run(spec: WorkSpec, ranges: list[BlockRange], turn_s: float, *, is_last: bool = False) -> TurnReport:
     try:
-        return tasks._write_ranges(spec, ranges, turn_s)
+        return tasks._write_ranges(spec, ranges, turn_s, is_last=is_last)
     finally:
         work.forget()

@@ -16,9 +16,9 @@ from flusso.builder.ranges import BlockRange, cut_ranges
 from flusso.engine.outcome import Totals
 from flusso.seeding import OPEN, LeafSeed, Seeding, summed_up
 
-_LEAST_SHARE, _LARGEST_SHARE = 8, 128
-"""Ranges that a turn is given: twice as many as the last one managed in its time, so that few wait behind a
-slow one."""
+_FIRST_SHARE, _LEAST_SHARE, _LARGEST_SHARE = 2, 8, 128
+"""Ranges that a turn is given: few for the first, which is short, then twice as many as the last one managed
+in its time, so that few wait behind a slow one."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,8 @@ class Filling:
     def take(self, threads: int) -> list[BlockRange]:
         """Take ranges for a turn: few enough that the last ones keep all threads busy."""
         rest = len(self._waiting)
-        share = self._share if threads == 1 else min(self._share, max(1, rest // (2 * threads)))
+        most = self._share if self.turns or self.under_way else _FIRST_SHARE
+        share = most if threads == 1 else min(most, max(1, rest // (2 * threads)))
         self.under_way += 1
         return [self._waiting.popleft() for _ in range(min(rest, share))]
 

@@ -7,7 +7,6 @@ order between them matters. After each turn its ranges are remembered in the sin
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -33,11 +32,6 @@ from flusso.errors import FlussoError
 # The first turns are short, so that there is something to show soon. The others are long enough that starting
 # and draining are small beside them, and short enough to end soon when they must.
 _FIRST_TURN_S, _TURN_S = 1.0, 5.0
-# A search server refreshes on one core, and while it does so for the last time nothing else is done. So there
-# is one shortly before the end, and some before that; less and less often, because each leaves segments that
-# are merged later.
-_REFRESH_S, _REFRESH_MOST_S, _REFRESH_GROWS = 2.5, 30.0, 1.6
-_SHORTLY_S = 1.0
 _LOOK_S = 0.1
 
 
@@ -70,12 +64,6 @@ class _Job:
         """How long it took so far, over all runs; not how long it waited for its turn."""
         return self.before_s + (0.0 if self.began_s is None else time.monotonic() - self.began_s)
 
-    @property
-    def left_s(self) -> float:
-        """How long it may still take, by what the turns that have ended did; without end if none has."""
-        seeding = self.filling.seeding
-        return float("inf") if seeding.left_s is None else seeding.left_s - (self.seconds - seeding.seconds)
-
 
 @dataclass(slots=True)
 class Seeder:
@@ -90,7 +78,8 @@ class Seeder:
     _is_closed: threading.Event = field(default_factory=threading.Event)
     _jobs: list[_Job] = field(default_factory=list)
     _known: set[Destination] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Condition = field(default_factory=threading.Condition)
+    """Over all of these; told of ranges that a turn hands back."""
     _threads: list[threading.Thread] = field(default_factory=list)
     _at_a_time: threading.Semaphore = field(init=False)
 
@@ -106,8 +95,6 @@ class Seeder:
         with self._lock:
             self._jobs += jobs
             self._known |= {entry.destination for entry in new}
-        for job in jobs:
-            threading.Thread(target=self._keep_fresh, args=(job,), daemon=True).start()
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         for number in range(len(self._threads), self.turns.parallelism + self.ahead):
             self._threads.append(self.turns.start(self._work, f"flusso-seed-{number}"))
@@ -149,10 +136,12 @@ class Seeder:
         outage = self.turns.outage(self._is_closed)
         try:
             while not self._is_closed.is_set() and self.failure is None and self._is_open():
-                if taken := self._take():
+                with self._lock:
+                    taken = self._take()
+                    if taken is None:
+                        self._lock.wait(_LOOK_S)
+                if taken is not None:
                     self._take_turn(*taken, outage)
-                else:
-                    self._is_closed.wait(_LOOK_S)  # another turn may hand some of its ranges back
         except Exception as error:
             if not self._is_closed.is_set():
                 self.failure = as_failure(error, "a seed")
@@ -162,14 +151,14 @@ class Seeder:
             return not all(job.is_ended for job in self._jobs)
 
     def _take(self) -> tuple[_Job, list[BlockRange]] | None:
-        """Take ranges of the index that is nearest to its end, so that some are soon there for readers."""
-        with self._lock:
-            open_ = [job for job in self._jobs if not job.is_ended and _may_go_on(job.filling)]
-            if not open_:
-                return None
-            job = min(open_, key=lambda job: job.filling.seeding.blocks - job.filling.seeding.done)
-            job.began_s = job.began_s or time.monotonic()
-            return job, job.filling.take(self.turns.parallelism)
+        """Take ranges of the index that is nearest to its end, so that some are soon there for readers. Under
+        the lock."""
+        open_ = [job for job in self._jobs if not job.is_ended and _may_go_on(job.filling)]
+        if not open_:
+            return None
+        job = min(open_, key=lambda job: job.filling.seeding.blocks - job.filling.seeding.done)
+        job.began_s = job.began_s or time.monotonic()
+        return job, job.filling.take(self.turns.parallelism)
 
     def _take_turn(self, job: _Job, turn: list[BlockRange], outage: Outage) -> None:
         if turn:
@@ -189,7 +178,11 @@ class Seeder:
         return _FIRST_TURN_S if is_first else _TURN_S
 
     def _attempt(self, job: _Job, turn: Sequence[BlockRange], turn_s: float) -> tuple[TurnReport, Totals]:
-        planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], turn_s), 1)
+        with (
+            self._lock
+        ):  # what was taken beside the first turn is rarely the last: that one hands ranges back
+            is_last = job.filling.turns > 0 and not job.filling.has_ranges
+        planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], turn_s, is_last=is_last), 1)
         with self._at_a_time, self.turns.slots(1):
             if self._is_closed.is_set():  # while it waited for its slot
                 return TurnReport(0, ()), Totals()
@@ -215,6 +208,7 @@ class Seeder:
                 job.filling.restart(moved, extents)
             job.filling.end(turn, done, totals, job.seconds)
             job.highest_version = max(job.highest_version, totals.highest_version)
+            self._lock.notify_all()
             self.turns.tell(SeedAdvanced(job.index, job.sinks, job.filling.seeding))
 
     def _remember(self, job: _Job) -> None:
@@ -238,22 +232,6 @@ class Seeder:
         for entry in job.entries:
             entry.is_settling = True
         return max((settle_due(self.turns, job.spec, self.ledger, entry) for entry in job.entries), default=0)
-
-    def _keep_fresh(self, job: _Job) -> None:
-        """Refresh what is written from time to time. It only saves time: the last one tells what is wrong."""
-        pause_s, ended_s, hurried = _REFRESH_S, time.monotonic(), 0
-        while not self._is_closed.wait(_LOOK_S) and not job.is_ended and self.failure is None:
-            since_s, turns = time.monotonic() - ended_s, job.filling.turns
-            is_last = job.left_s < _SHORTLY_S < since_s and turns != hurried  # once, whatever comes of it
-            if not is_last and since_s < pause_s:
-                continue
-            hurried = turns if is_last else hurried
-            for entry in job.entries if job.filling.under_way else ():
-                sink, target = entry.destination.sink, entry.destination.target
-                if not sink.capabilities.is_driver_side:
-                    with contextlib.suppress(FlussoError), contextlib.closing(sink.open()) as opened:
-                        opened.refresh(target)
-            pause_s, ended_s = min(_REFRESH_MOST_S, pause_s * _REFRESH_GROWS), time.monotonic()
 
 
 def _may_go_on(filling: Filling) -> bool:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -45,12 +46,14 @@ class Writer:
     _held: tuple[str, list[Write]] | None = None
     _under_way: deque[tuple[str, list[Future[WriteResult]]]] = field(default_factory=deque)
     """By chunk, one for each sink."""
+    _refreshes: list[Future[None]] = field(default_factory=list)
 
     def __enter__(self) -> Writer:
         return self
 
     def __exit__(self, *_: object) -> None:
         wait([future for _, futures in self._under_way for future in futures if not future.cancel()])
+        wait(self._refreshes)
         self._under_way.clear()
 
     def put(self, index: str, built: Sequence[Built]) -> None:
@@ -70,6 +73,10 @@ class Writer:
             report = self._reports[index]
             refusals = tuple(refuse(destination, unfit, self.version))
             self._reports[index] = replace(report, refusals=report.refusals + refusals)
+
+    def refresh(self, index: str) -> None:
+        """Let what is written become searchable while more is written. Whether it does matters to nobody."""
+        self._refreshes += [_pool.submit(_refresh, each) for each in self._destinations(index)]
 
     def finish(self) -> list[WriteReport]:
         """Wait for all that is under way."""
@@ -168,6 +175,11 @@ def _write(spec: WorkSpec, destination: Destination, writes: Sequence[Write], bo
     if (destination.sink.name, destination.target.index) in spec.quarantines:
         _release(sink, destination.target.index, writes, result)
     return result
+
+
+def _refresh(destination: Destination) -> None:
+    with suppress(FlussoError):
+        work.sink(destination.sink).refresh(destination.target)
 
 
 def _release(sink: Sink, index: str, writes: Sequence[Write], result: WriteResult) -> None:
