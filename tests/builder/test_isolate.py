@@ -85,8 +85,10 @@ begin
     when 'at once' then return length(to_char(now(), repeat('x', 100000000))) > 0;
     when 'raised' then raise exception 'of %', kind;
     when 'asserted' then assert false, kind;
+    when 'own code' then raise exception using errcode = 'SHOP1';
     when 'internal' then raise exception using errcode = 'XX000';
     when 'away' then raise exception using errcode = '57P03';
+    when 'newer' then raise exception using errcode = '57Z99';
     else return true;
   end case;
 end $$
@@ -114,6 +116,7 @@ def troubled(database: Database) -> IndexPlan:
         ("at once", "internal error (SQLSTATE XX000)"),
         ("raised", "raise exception (SQLSTATE P0001)"),
         ("asserted", "assert failure (SQLSTATE P0004)"),
+        ("own code", "database error (SQLSTATE SHOP1)"),
     ],
 )
 def test_a_document_that_is_too_much_or_whose_function_raises_stands_alone(
@@ -129,7 +132,9 @@ def test_a_document_that_is_too_much_or_whose_function_raises_stands_alone(
     assert len(built) == 19
 
 
-@pytest.mark.parametrize(("kind", "error"), [("internal", BuildError), ("away", SourceUnavailable)])
+@pytest.mark.parametrize(
+    ("kind", "error"), [("internal", BuildError), ("away", SourceUnavailable), ("newer", SourceUnavailable)]
+)
 def test_an_error_that_may_be_of_all_documents_is_none_of_a_single_one(
     database: Database, troubled: IndexPlan, kind: str, error: type[Exception]
 ) -> None:

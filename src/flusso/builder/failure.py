@@ -22,6 +22,8 @@ _HINT = "look for a cast or a function in a raw filter, and for documents too la
 _TOO_LARGE = ("54000", "54001")
 _RAISED = ("P0", "38")
 """Classes of what functions of the user's own raise, in PL/pgSQL and in other languages."""
+_OF_THE_SERVER = ("08", "53", "57", "58", "XX")
+"""Classes of trouble that is nobody's row's, with whatever a newer server adds to them."""
 
 
 @contextmanager
@@ -42,7 +44,18 @@ def _is_of_a_row(error: psycopg.Error) -> bool:
     if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
         return True
     state = error.sqlstate or ""
-    return state in _TOO_LARGE or state[:2] in _RAISED or _is_too_large_at_once(error)
+    return state in _TOO_LARGE or _is_raised(state) or _is_too_large_at_once(error)
+
+
+def _is_raised(state: str) -> bool:
+    """Whether a function raised it, with a code of its class or one that it made up."""
+    if state[:2] in _RAISED:
+        return True
+    try:
+        psycopg.errors.lookup(state)
+    except KeyError:
+        return bool(state) and state[:2] not in _OF_THE_SERVER
+    return False
 
 
 def _is_too_large_at_once(error: psycopg.Error) -> bool:
