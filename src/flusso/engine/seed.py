@@ -178,9 +178,8 @@ class Seeder:
         return _FIRST_TURN_S if is_first else _TURN_S
 
     def _attempt(self, job: _Job, turn: Sequence[BlockRange], turn_s: float) -> tuple[TurnReport, Totals]:
-        with (
-            self._lock
-        ):  # what was taken beside the first turn is rarely the last: that one hands ranges back
+        with self._lock:
+            # What was planned beside the first turn is seldom the last: that one hands ranges back.
             is_last = job.filling.turns > 0 and not job.filling.has_ranges
         planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], turn_s, is_last=is_last), 1)
         with self._at_a_time, self.turns.slots(1):
