@@ -156,6 +156,36 @@ def test_a_count_is_never_null_and_a_sum_of_nothing_is(shop: Database) -> None:
     assert found["3"] == {"orders": 0, "spent": None, "whole": None, "tags": 0}
 
 
+def test_a_count_beside_the_rows_it_counts_is_their_number(shop: Database) -> None:
+    notes = has_many("notes", "notes", ("item_id",), scalar("body"))
+    items = has_many(
+        "items",
+        "items",
+        ("order_id",),
+        scalar("sku"),
+        count("d", "notes", ("item_id",)),
+        notes,
+        order_by=(OrderBy("sku", Direction.DESC),),
+        limit=1,
+    )
+    orders = has_many("s", "orders", ("user_id",), items, filters=(RawFilter("total > 1"),))
+    number = count("orders", "orders", ("user_id",), filters=(RawFilter("total > 1"),))
+    found = documents(shop, root("users", number, scalar("name"), orders))
+    assert found == {
+        "1": {
+            "orders": 2,
+            "name": "ada",
+            "s": [
+                {"items": [{"sku": "b", "d": 2, "notes": [{"body": "fragile"}, {"body": "gift"}]}]},
+                {"items": []},
+            ],
+        },
+        "2": {"orders": 1, "name": "bob", "s": [{"items": []}]},
+        "3": {"orders": 0, "name": "cy", "s": []},
+    }
+    assert list(found["1"]) == ["orders", "name", "s"]
+
+
 def test_a_sum_with_nan_is_null(database: Database) -> None:
     database.execute(
         "create table p (id int primary key); create table c (id int primary key, p int, x float8)"

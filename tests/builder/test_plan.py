@@ -19,6 +19,7 @@ from flusso.schema.model import (
     Constant,
     Custom,
     Direction,
+    Field,
     FilterOp,
     Geo,
     Group,
@@ -135,6 +136,35 @@ def test_the_same_schema_gives_the_golden_sql(name: str) -> None:
     if os.environ.get("FLUSSO_WRITE_GOLDEN"):
         golden.write_text(text)
     assert text == golden.read_text()
+
+
+ORDERS = has_many("orders", "orders", ("user_id",), scalar("total", "decimal"))
+PAID = (ColumnFilter("status", FilterOp.EQ, ("paid",)),)
+
+
+def count_reads(*fields: Field) -> int:
+    """Say how often the statement of such documents reads orders."""
+    return compile_index("shop", root("users", *fields), catalog()).by_keys.sql.count('"public"."orders"')
+
+
+def test_rows_that_are_counted_and_shown_are_read_once() -> None:
+    assert count_reads(count("n", "orders", ("user_id",)), ORDERS) == 1
+    assert count_reads(replace(ORDERS, filters=PAID), count("n", "orders", ("user_id",), filters=PAID)) == 1
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        replace(ORDERS, filters=PAID),
+        replace(ORDERS, limit=10),
+        replace(ORDERS, soft_delete=SoftDelete("placed")),
+        replace(ORDERS, foreign_key=("id",)),
+        has_one("last", "orders", ("user_id",), scalar("placed", "date")),
+        Group("inner", (ORDERS,)),
+    ],
+)
+def test_a_count_of_other_rows_than_are_shown_is_read_by_itself(shown: Field) -> None:
+    assert count_reads(count("n", "orders", ("user_id",)), shown) == 2
 
 
 def problems(schema: IndexSchema, known: Catalog | None = None) -> list[str]:

@@ -5,6 +5,7 @@ Pure. `statement` gives the rows (from and where); here stands what is selected 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from flusso.builder.keys import columns_of, join_texts
@@ -12,7 +13,7 @@ from flusso.builder.level import Level, without_index
 from flusso.catalog import Column
 from flusso.postgres.identifiers import quote
 from flusso.postgres.values import render
-from flusso.schema.model import Aggregate, AggregateKind, ScalarKind
+from flusso.schema.model import Aggregate, AggregateKind, Field, Join, JoinKind, ScalarKind
 
 _SUMS = {"int2": "int8", "int4": "int8", "int8": "numeric"}
 """What the sum of a type is, where it is not the type itself."""
@@ -33,6 +34,26 @@ def aggregate_value(item: Aggregate, level: Level, rows: str) -> str:
             return _ids(item, level, rows)
         case _:
             assert_never(item.kind)
+
+
+def counted_arrays(fields: Sequence[Field]) -> dict[str, str]:
+    """Give by the name of a count the array beside it that holds the very rows it counts."""
+    arrays = [
+        item
+        for item in fields
+        if isinstance(item, Join) and item.kind is JoinKind.HAS_MANY and item.limit is None
+    ]
+    return {
+        count.name: array.name
+        for count in fields
+        if isinstance(count, Aggregate) and count.kind is AggregateKind.COUNT and count.through is None
+        for array in arrays
+        if _rows_of(array) == _rows_of(count)
+    }
+
+
+def _rows_of(item: Join | Aggregate) -> tuple[object, ...]:
+    return item.table, item.foreign_key, item.filters, item.soft_delete
 
 
 def _sum(item: Aggregate, level: Level, rows: str) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from flusso.builder.aggregates import aggregate_value
+from flusso.builder.aggregates import aggregate_value, counted_arrays
 from flusso.builder.conditions import Operands, select_rows
 from flusso.builder.keys import columns_of, match_keys, select_texts
 from flusso.builder.leaves import json_text, leaf_value
@@ -124,11 +124,27 @@ class _Compiler:
 
     def _object(self, fields: Sequence[Field], level: Level, tail: str = "") -> str:
         """Select one JSON object for each row that `tail` (from, where, order, limit) gives."""
+        if len(fields) <= _MAX_COLUMNS and all(_is_alias(item.name) for item in fields):
+            return self._row_with_counts(fields, level, tail)
         values = [(item.name, self._value(item, level)) for item in fields]
-        if len(values) <= _MAX_COLUMNS and all(_is_alias(name) for name, _ in values):
-            return _row(values, level, tail)
         pieces = [_piece(part, level) for part in _parts(values)]
         return f"select ('{{' || array_to_string(array[{', '.join(pieces)}], ',') || '}}')::json{tail}"
+
+    def _row_with_counts(self, fields: Sequence[Field], level: Level, tail: str) -> str:
+        """Read what is both counted and shown once: a count of the rows of an array is its length."""
+        arrays = counted_arrays(fields)
+        values = [(item.name, self._value(item, level)) for item in fields if item.name not in arrays]
+        if not arrays:
+            return _row(values, level, tail)
+        names = ", ".join(
+            f"cardinality(s.{quote(arrays[item.name])}) as {quote(item.name)}"
+            if item.name in arrays
+            else f"s.{quote(item.name)}"
+            for item in fields
+        )
+        # Else the planner would put the array's subselect in both places.
+        rows = f"{_columns(values, level)}{tail}{level.line}offset 0"
+        return f"select row_to_json(d.*) from (select {names} from (select{rows}) as s) as d"
 
     def _value(self, item: Field, level: Level) -> str:
         match item:
@@ -157,8 +173,11 @@ def _is_alias(name: str) -> bool:
 
 
 def _row(values: Sequence[tuple[str, str]], level: Level, tail: str = "") -> str:
-    columns = ",".join(f"{level.line}{value} as {quote(name)}" for name, value in values)
-    return f"select row_to_json(d.*) from (select{columns}{tail}) as d"
+    return f"select row_to_json(d.*) from (select{_columns(values, level)}{tail}) as d"
+
+
+def _columns(values: Sequence[tuple[str, str]], level: Level) -> str:
+    return ",".join(f"{level.line}{value} as {quote(name)}" for name, value in values)
 
 
 def _parts(values: Sequence[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
