@@ -80,3 +80,23 @@ def match_expression(query: str) -> str:
     printable = query.encode("utf-8", "replace").decode().replace("\0", " ")
     words = [word for word in printable.split() if any(char.isalnum() for char in word)]
     return " ".join('"' + word.replace('"', '""') + '"' for word in words[:_MAX_WORDS])
+
+
+def select_matching(target: int, words: str) -> tuple[str, tuple[object, ...]]:
+    """Give the statement for the documents of a generation that have all the words, best first."""
+    return (
+        "select documents.id, -search.rank, cast(documents.body as blob)"
+        f" from search_{target} as search"
+        " join documents on documents.seq = search.rowid"
+        f" where search_{target} match ?"
+        " order by search.rank",
+        (words,),
+    )
+
+
+def select_all(target: int) -> tuple[str, tuple[object, ...]]:
+    """Give the statement for all documents of a generation, by id."""
+    return (
+        "select id, 0.0, cast(body as blob) from documents where target = ? and body is not null order by id",
+        (target,),
+    )

@@ -12,7 +12,6 @@ is still there before it counts. Whoever begins anew opens the file that is ther
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,8 +33,16 @@ from flusso.sinks.base import (
     States,
     Stored,
 )
+from flusso.sinks.sqlite import quarantine
+from flusso.sinks.sqlite.documents import merge_writes
 from flusso.sinks.sqlite.file import identity_of, open_file, transaction, translated
-from flusso.sinks.sqlite.fulltext import TOKENIZER, match_expression, text_of
+from flusso.sinks.sqlite.fulltext import (
+    TOKENIZER,
+    match_expression,
+    select_all,
+    select_matching,
+    text_of,
+)
 from flusso.sinks.sqlite.generations import drop_generation, find_generation, is_published, list_generations
 from flusso.sinks.sqlite.references import (
     count_due,
@@ -82,15 +89,6 @@ class SqliteSpec:
         return SqliteSink(self)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What is there already under an id."""
-
-    seq: int
-    version: int
-    is_live: bool
-
-
 class SqliteSink:
     """An open SQLite file."""
 
@@ -122,31 +120,16 @@ class SqliteSink:
         texts, refusals = self._texts(target, writes)
         with self._transaction():
             number = self._number(target)
-            present = self._present(number, [write.id for write in writes])
-            (last,) = self._conn.execute("select coalesce(max(seq), 0) from documents").fetchone()
-            rows: list[tuple[int, int, str, int, bytes | None]] = []
-            newest_conflict = superseded = 0
-            for write in writes:
-                found = present.get(write.id)
-                if write.body is not None and write.id not in texts:
-                    continue
-                if found is not None and found.version > write.version:
-                    superseded += 1
-                    newest_conflict = max(newest_conflict, found.version)
-                    continue
-                if found is None:
-                    last += 1
-                seq = last if found is None else found.seq
-                rows.append((seq, number, write.id, write.version, write.body))
-            self._store(number, rows, present, texts)
+            merged = merge_writes(self._conn, number, writes, texts)
             if target.keeps_references:
-                seqs = {row[2]: row[0] for row in rows}
+                seqs = {row.id: row.seq for row in merged.rows}
                 known = (
                     write for write in writes if write.id in seqs and (write.tokens or write.body is None)
                 )
                 write_tokens(self._conn, number, ((seqs[write.id], write.tokens) for write in known))
-        written = sum(row[4] is not None for row in rows)
-        return WriteResult(written, len(rows) - written, superseded, refusals, newest_conflict)
+        written = sum(row.body is not None for row in merged.rows)
+        removed = len(merged.rows) - written
+        return WriteResult(written, removed, merged.superseded, refusals, merged.newest_conflict)
 
     def _texts(
         self, target: IndexTarget, writes: Sequence[Write]
@@ -164,26 +147,6 @@ class SqliteSink:
                 reason = f"not readable as JSON ({type(error).__name__})"
                 refusals.append(Refusal(target.index, write.id, write.version, self._spec.name, reason))
         return texts, tuple(refusals)
-
-    def _store(
-        self,
-        number: int,
-        rows: Sequence[tuple[int, int, str, int, bytes | None]],
-        present: Mapping[str, _Row],
-        texts: Mapping[str, str],
-    ) -> None:
-        stale = [(found.seq,) for row in rows if (found := present.get(row[2])) is not None and found.is_live]
-        self._conn.executemany(f"delete from search_{number} where rowid = ?", stale)
-        self._conn.executemany(
-            # The cast keeps the bytes and only marks them as text, which SQL's JSON functions want.
-            "insert into documents (seq, target, id, version, body) values (?, ?, ?, ?, cast(? as text))"
-            " on conflict (seq) do update set version = excluded.version, body = excluded.body",
-            rows,
-        )
-        self._conn.executemany(
-            f"insert into search_{number} (rowid, body) values (?, ?)",
-            [(row[0], texts[row[2]]) for row in rows if row[4] is not None],
-        )
 
     def refresh(self, target: IndexTarget) -> None:
         """A committed write can be searched already."""
@@ -330,34 +293,17 @@ class SqliteSink:
     def quarantine(self, refusals: Sequence[Refusal]) -> None:
         """Keep refused documents, each with one attempt more than it had."""
         with self._transaction():
-            self._conn.executemany(
-                "insert into quarantine values (?, ?, ?, ?, ?, ?, ?)"
-                " on conflict (name, id) do update set version = excluded.version, sink = excluded.sink,"
-                " reason = excluded.reason, at = excluded.at, attempts = attempts + excluded.attempts",
-                [
-                    (each.index, each.id, each.version, each.sink, each.reason, each.at, each.attempts)
-                    for each in refusals
-                ],
-            )
+            quarantine.keep(self._conn, refusals)
 
     def release(self, index: str, ids: Sequence[str], version: int) -> int:
         """Forget refused documents."""
         with self._transaction():
-            return self._conn.execute(
-                "delete from quarantine"
-                " where name = ? and version <= ? and id in (select value from json_each(?))",
-                (index, version, json.dumps(list(ids))),
-            ).rowcount
+            return quarantine.release(self._conn, index, ids, version)
 
     def quarantined(self, index: str) -> Sequence[Refusal]:
         """List what is in quarantine, by id."""
         with self._reading():
-            rows = self._conn.execute(
-                "select name, id, version, sink, reason, at, attempts from quarantine"
-                " where name = ? order by id",
-                (index,),
-            )
-            return [Refusal(*row) for row in rows]
+            return quarantine.entries(self._conn, index)
 
     def search(
         self, index: str, query: str, limit: int, where: Sequence[tuple[str, str]] = ()
@@ -370,7 +316,7 @@ class SqliteSink:
             found = self._conn.execute("select target from published where name = ?", (index,)).fetchone()
             if found is None:
                 return []
-            rows = self._conn.execute(*(_matching(found[0], words) if words else _all_of(found[0])))
+            rows = self._conn.execute(*(select_matching(found[0], words) if words else select_all(found[0])))
             hits = (Hit(id_, score, body) for id_, score, body in rows)
             fit = (hit for hit in hits if all(has_value(hit.body.decode(), *each) for each in where))
             return list(islice(fit, limit))
@@ -407,29 +353,3 @@ class SqliteSink:
                 hint="it was replaced by a newer one, or never made",
             )
         return found
-
-    def _present(self, number: int, ids: Sequence[str]) -> dict[str, _Row]:
-        rows: sqlite3.Cursor = self._conn.execute(
-            "select id, seq, version, body is not null from documents"
-            " where target = ? and id in (select value from json_each(?))",
-            (number, json.dumps(ids)),
-        )
-        return {id_: _Row(seq, version, bool(is_live)) for id_, seq, version, is_live in rows}
-
-
-def _matching(target: int, words: str) -> tuple[str, tuple[object, ...]]:
-    return (
-        "select documents.id, -search.rank, cast(documents.body as blob)"
-        f" from search_{target} as search"
-        " join documents on documents.seq = search.rowid"
-        f" where search_{target} match ?"
-        " order by search.rank",
-        (words,),
-    )
-
-
-def _all_of(target: int) -> tuple[str, tuple[object, ...]]:
-    return (
-        "select id, 0.0, cast(body as blob) from documents where target = ? and body is not null order by id",
-        (target,),
-    )
