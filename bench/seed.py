@@ -44,8 +44,6 @@ _TARGET = IndexTarget(INDEX, "0" * 64, 1)
 def measure(stage: Stage) -> Iterator[Row]:
     """Find the best number of connections for a plain load, then take turns with it; compare the medians."""
     load = _prepare(stage)
-    _send_all(stage, load, 2)  # the server's JVM gets warm for both
-    _seed(stage, None)
     found = _take_turns(stage, load, stage.sizes.seeds)
     yield Row(
         "whole seed of a process just started ÷ bulk load of ready JSON",
@@ -132,6 +130,8 @@ def _prepare(stage: Stage) -> _Load:
 
 
 def _take_turns(stage: Stage, load: _Load, count: int, *, master: str | None = None) -> _Turns:
+    _send_all(stage, load, 2)  # the server's JVM gets warm for both
+    _seed(stage, master)
     tried = {connections: _send_all(stage, load, connections) for connections in _CONNECTIONS}
     best = max(tried, key=lambda connections: tried[connections])
     told = ", ".join(f"{thousands(rate)} over {connections}" for connections, rate in tried.items())

@@ -14,10 +14,14 @@ _PROBE = """
 import gc, json, os, sys
 from flusso.engine import daemon
 daemon.preload()
+loaded = set(sys.modules)
+from flusso.engine import tasks
+list(tasks._reports([None]))
 print(json.dumps({
     "threads": len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1,
     "missing": [name for name in (*daemon.PRELOADED, *sys.argv[1:]) if name not in sys.modules],
     "frozen": gc.get_freeze_count(),
+    "late": [name for name in ("pandas", "numpy") if name in set(sys.modules) - loaded],
 }))
 """
 
@@ -43,3 +47,7 @@ def test_the_daemon_loads_what_workers_need_and_freezes_it() -> None:
     found = _preloaded()
     assert found["missing"] == []
     assert int(str(found["frozen"])) > 50_000
+
+
+def test_a_worker_imports_nothing_large_when_its_task_reports() -> None:
+    assert _preloaded()["late"] == []

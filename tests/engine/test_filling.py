@@ -55,20 +55,20 @@ def test_every_table_is_written_from_its_first_block_to_wherever_it_ends() -> No
 def test_a_turn_gets_twice_what_the_last_one_managed() -> None:
     filling = _filling(_extent(1, 1000))
     sizes = []
-    for _ in range(8):
+    for _ in range(7):
         turn = filling.take(1)
         sizes.append(len(turn))
         _end(filling, turn, len(turn))
-    assert sizes == [_FIRST_SHARE, _LEAST_SHARE, 16, 32, 64, _LARGEST_SHARE, _LARGEST_SHARE, _LARGEST_SHARE]
-    _end(filling, filling.take(1), 5)
-    assert len(filling.take(1)) == 10
+    assert sizes == [_FIRST_SHARE, _LEAST_SHARE, 32, 64, _LARGEST_SHARE, _LARGEST_SHARE, _LARGEST_SHARE]
+    _end(filling, filling.take(1), 9)
+    assert len(filling.take(1)) == 18
     _end(filling, filling.take(1), 1)
     assert len(filling.take(1)) == _LEAST_SHARE
 
 
 def test_turns_side_by_side_leave_each_other_enough() -> None:
-    filling = _filling(_extent(1, 12))
-    assert [len(filling.take(3)) for _ in range(6)] == [2, 1, 1, 1, 1, 1]
+    filling = _filling(_extent(1, 30))
+    assert [len(filling.take(3)) for _ in range(6)] == [1, 4, 4, 3, 3, 2]
 
 
 def test_what_a_turn_did_not_begin_waits_again_in_its_place() -> None:
@@ -149,10 +149,10 @@ def test_without_any_table_there_is_nothing_to_write() -> None:
 
 
 def test_one_turn_at_a_time_takes_all_that_it_managed_before_to_the_last_range() -> None:
-    filling = _filling(_extent(1, 32))
+    filling = _filling(_extent(1, 56))
     sizes = []
     while filling.has_ranges:
         turn = filling.take(1)
         sizes.append(len(turn))
         _end(filling, turn, len(turn))
-    assert sizes == [2, 8, 16, 6]
+    assert sizes == [1, 16, 32, 7]

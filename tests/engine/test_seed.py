@@ -384,12 +384,22 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
 
 
 def test_no_more_turns_run_at_a_time_than_asked_for_though_there_are_slots(
-    database: Database, tmp_path: Path, watched: type[Watched]
+    database: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_market(database, users=USERS)
     spec = _spec(database, tmp_path)
-    Seed(spec, turns=watched, slots=4, ahead=3).run()
-    assert len(watched.running) > 6
+    seed = Seed(spec, turns=watched, slots=4, ahead=3)
+    waited: list[int] = []
+
+    def let_another_come() -> None:
+        (job,) = seed.seeder._jobs
+        if job.filling.has_ranges:
+            wait_until(lambda: job.filling.under_way > 1, what="a turn to wait beside this one")
+            waited.append(job.filling.under_way)
+
+    monkeypatch.setattr(watched, "do", let_another_come)
+    seed.run()
+    assert waited
     assert watched.most == 1
     assert_exact(database, spec)
 

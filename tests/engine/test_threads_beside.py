@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from flusso.engine import switch
 from flusso.engine.debts import Payer
+from flusso.engine.entry import Entry
+from flusso.engine.ledger import Ledger
 from flusso.engine.lookout import Lookout
 from flusso.engine.policy import Patience
 from flusso.engine.quarantine import Quarantine
@@ -69,3 +72,28 @@ def test_an_error_that_nobody_foresaw_is_the_failure_of_its_thread(start: Callab
     assert isinstance(beside.failure, EngineError)
     assert isinstance(beside.failure.__cause__, KeyError)
     assert (beside.failure.exit_code, beside.failure.retryable) == (6, False)
+
+
+class Looked(Ledger):
+    """Counts who asks what readers might move to."""
+
+    looks = 0
+
+    def waiting(self) -> list[Entry]:
+        Looked.looks += 1
+        return []
+
+
+def test_a_switcher_is_told_of_news_and_looks_no_more_when_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(switch, "_LOOK_S", 60.0)
+    monkeypatch.setattr(Looked, "looks", 0)
+    ledger = Looked([])
+    switcher = Switcher(ledger, threading.Lock(), lambda: Version(0), lambda _: None)
+    switcher.start()
+    ledger.finish_seed([])
+    wait_until(lambda: Looked.looks == 1, what="a look", timeout_s=10)
+    switcher.close(10)
+    assert not switcher._thread.is_alive()  # type: ignore[union-attr]
+    assert Looked.looks == 1

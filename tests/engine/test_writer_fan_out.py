@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from faulty import FaultySpec
 from flusso.builder.read import Built
 from flusso.catalog import TableName
+from flusso.document import Write, WriteResult
 from flusso.engine import work
 from flusso.engine.work import Destination, WorkSpec
 from flusso.engine.writer import Writer
@@ -21,11 +23,16 @@ from flusso.postgres.connect import Dsn
 from flusso.schema.model import IndexSchema, Scalar, ScalarKind
 from flusso.sinks.base import IndexTarget
 from flusso.sinks.sqlite import SqliteSpec
+from flusso.sinks.sqlite.sink import SqliteSink
 from waiting import wait_until
 
 TARGET = IndexTarget("books", "a" * 64, 1, ("title",))
 SCHEMA = IndexSchema(TableName("public", "books"), (Scalar("title", ScalarKind.TEXT, "title"),))
 BOOK = Built("1", b'{"title":"Momo"}')
+
+
+def _writer(destinations: tuple[Destination, ...]) -> Writer:
+    return Writer(WorkSpec(Dsn("host=nowhere"), {}, (), {"books": destinations}), Version(7))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,11 @@ class Two:
 
     def writer(self) -> Writer:
         destinations = tuple(Destination(sink, TARGET) for sink in (self.first, self.second))
-        return Writer(WorkSpec(Dsn("host=nowhere"), {}, (), {"books": destinations}), Version(7))
+        return _writer(destinations)
+
+    def alone(self) -> Writer:
+        """Write to the second sink only."""
+        return _writer((Destination(self.second, TARGET),))
 
     def held(self, sink: FaultySpec | SqliteSpec) -> int:
         opened = sink.open()
@@ -149,3 +160,28 @@ def test_a_task_that_fails_leaves_no_write_under_way(two: Two) -> None:
         threading.Timer(0.2, stalled.unlink).start()
     assert not stalled.exists()
     assert (two.held(two.first), two.held(two.second)) == (1, 1)
+
+
+def test_a_request_that_takes_long_keeps_none_of_those_behind_it_back(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = [Built(str(number), BOOK.body) for number in range(6)]
+    through = threading.Semaphore(0)
+    write = SqliteSink.write
+
+    def slow_first(
+        sink: SqliteSink, target: IndexTarget, writes: Sequence[Write], **rest: Any
+    ) -> WriteResult:
+        if writes[0].id == books[0].id:
+            for _ in books[1:-1]:  # the last one is sent when all others are through
+                assert through.acquire(timeout=30), "it keeps others waiting"
+        result = write(sink, target, writes, **rest)
+        through.release()
+        return result
+
+    monkeypatch.setattr(SqliteSink, "write", slow_first)
+    with two.alone() as writer:
+        for book in books:
+            writer.put("books", [book])
+        (report,) = writer.finish()
+    assert (report.written, two.held(two.second)) == (len(books), len(books))

@@ -17,7 +17,14 @@ from pyspark.daemon import manager
 
 TASK_WORKER = "pyspark.worker"
 """The kind of worker that runs tasks. Spark has daemons for other kinds too, each forked from only once."""
-PRELOADED = (TASK_WORKER, "flusso.engine.tasks")
+# Arrow imports pandas for the first array that it makes of a list. Changes come through the last two.
+PRELOADED = (
+    TASK_WORKER,
+    "flusso.engine.tasks",
+    "pandas",
+    "flusso.engine.source",
+    "pyspark.sql.worker.plan_data_source_read",
+)
 ALSO_PRELOADED = "FLUSSO_PRELOAD"
 """Names more modules, with commas between: those that the sinks of a deployment need."""
 _COLLECT_AFTER = 50_000

@@ -16,9 +16,9 @@ from flusso.builder.ranges import BlockRange, cut_ranges
 from flusso.engine.outcome import Totals
 from flusso.seeding import OPEN, LeafSeed, Seeding, summed_up
 
-_FIRST_SHARE, _LEAST_SHARE, _LARGEST_SHARE = 2, 8, 128
-"""Ranges that a turn is given: few for the first, which is short, then twice as many as the last one managed
-in its time, so that few wait behind a slow one."""
+_FIRST_SHARE, _LEAST_SHARE, _LARGEST_SHARE = 1, 16, 128
+"""Ranges that a turn is given: one for the first, so that there is something to show soon, then twice as many
+as the last one managed in its time, so that few wait behind a slow one."""
 
 
 @dataclass(slots=True)

@@ -40,6 +40,8 @@ class Ledger:
     """Generations that readers see until a new one is whole, and that are written no more."""
     retired: list[tuple[SinkSpec, IndexState]] = field(default_factory=list)
     """Generations that readers have left for good, to be dropped."""
+    has_news: threading.Event = field(default_factory=threading.Event)
+    """Set when readers may have a generation to move to; cleared by whoever looks (`switch`)."""
     _left: list[Entry] = field(default_factory=list)
     """Those that readers have left and that are kept, until that is remembered."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -192,6 +194,7 @@ class Ledger:
                 if not entry.state.is_seeded:
                     entry.state = replace(entry.state, is_seeded=True, seeding=Seeding())
                     save(entry)
+        self.has_news.set()
 
     def await_position(self, entry: Entry, lsn: Lsn) -> None:
         """Remember how far a seeded generation must be written before readers may see it."""

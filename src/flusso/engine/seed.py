@@ -1,7 +1,7 @@
 """Seed: fill indexes from their root tables, beside the live stream.
 
 A turn (`engine/turns.py`) is a Spark job of one task: it works off some ranges of a root table for up to
-five seconds and hands back those it did not begin. Versions decide between a range and the stream, so no
+ten seconds and hands back those it did not begin. Versions decide between a range and the stream, so no
 order between them matters. After each turn its ranges are remembered in the sink: a restart goes on there.
 """
 
@@ -29,9 +29,9 @@ from flusso.engine.turns import Turns
 from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import FlussoError
 
-# The first turns are short, so that there is something to show soon. The others are long enough that starting
-# and draining are small beside them, and short enough to end soon when they must.
-_FIRST_TURN_S, _TURN_S = 1.0, 5.0
+# Long enough that starting and draining are small beside it, and short enough that its end shows how far a
+# seed is, and that little is done again when it is cut off.
+_TURN_S = 10.0
 _LOOK_S = 0.1
 
 
@@ -162,7 +162,7 @@ class Seeder:
 
     def _take_turn(self, job: _Job, turn: list[BlockRange], outage: Outage) -> None:
         if turn:
-            report, totals = retrying(partial(self._attempt, job, turn, self._turn_s(job)), outage)
+            report, totals = retrying(partial(self._attempt, job, turn), outage)
             moved = turn[report.done].oid if report.is_rewritten else None
             extents = retrying(partial(self._extents, job.filling), outage) if report.is_rewritten else []
             self._note(job, turn, report.done, totals, moved, extents)
@@ -171,17 +171,10 @@ class Seeder:
         retrying(partial(self._remember, job), outage)
         outage.end()
 
-    def _turn_s(self, job: _Job) -> float:
-        """Say how long a turn may take that was just taken."""
+    def _attempt(self, job: _Job, turn: Sequence[BlockRange]) -> tuple[TurnReport, Totals]:
         with self._lock:
-            is_first = job.filling.turns + job.filling.under_way <= self.turns.parallelism
-        return _FIRST_TURN_S if is_first else _TURN_S
-
-    def _attempt(self, job: _Job, turn: Sequence[BlockRange], turn_s: float) -> tuple[TurnReport, Totals]:
-        with self._lock:
-            # What was planned beside the first turn is seldom the last: that one hands ranges back.
-            is_last = job.filling.turns > 0 and not job.filling.has_ranges
-        planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], turn_s, is_last=is_last), 1)
+            is_last = not job.filling.has_ranges
+        planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], _TURN_S, is_last=is_last), 1)
         with self._at_a_time, self.turns.slots(1):
             if self._is_closed.is_set():  # while it waited for its slot
                 return TurnReport(0, ()), Totals()

@@ -55,14 +55,18 @@ class Switcher:
     def close(self, timeout_s: float) -> None:
         """Look no more, and wait for the switch in hand."""
         self.closed.set()
+        self.ledger.has_news.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def _run(self) -> None:
         outage = Outage(self.patience, self.tell, self.closed)
         try:
-            while not self.closed.wait(_LOOK_S):
-                self._try_look(outage)
+            while not self.closed.is_set():
+                self.ledger.has_news.wait(_LOOK_S)
+                self.ledger.has_news.clear()
+                if not self.closed.is_set():  # it may be what woke this thread
+                    self._try_look(outage)
         except Exception as error:
             self.failure = as_failure(error, "the switch to a new generation")
 

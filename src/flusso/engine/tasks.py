@@ -39,7 +39,10 @@ _FAILURE = "\x00"
 _OWED = "\x01"
 """In place of an index name: the key then holds what is owed, as text."""
 _IDS_IN_A_BATCH = 10_000
-_TURN_BYTES = 64_000_000
+_TURN_BYTES = 128_000_000
+_REFRESHED = 2
+"""Ranges at the end of a seed beside which an index is refreshed. The first such refresh has nearly all to do
+and takes about as long as a range, the second one little, and what is left for the end is less still."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -102,7 +105,7 @@ def write_ranges(
     """Build and write ranges of a root table, all of it or what some values reach; the number that comes in
     says which turn's.
 
-    Where nothing waits behind them, what is written is refreshed beside the last range. A search server does
+    Where nothing waits behind them, what is written is refreshed beside the last ranges. A search server does
     that on one core, and the others would stand idle for as long if all of it came at the end.
     """
 
@@ -158,8 +161,10 @@ def no_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
 
 
 @contextmanager
-def _released(spec: WorkSpec) -> Iterator[None]:
-    """At the end of a task, however it ends, leave open only what this process may keep."""
+def _open_for(spec: WorkSpec) -> Iterator[None]:
+    """Begin a task with nothing open from before this start; at its end, however it ends, leave open only what
+    this process may keep."""
+    work.begin(spec)
     try:
         yield
     finally:
@@ -251,7 +256,7 @@ def _write_ranges(
         with Writer(spec, version, born_s=began_s) as writer:
             try:
                 for block_range in turn:
-                    if is_last and done == len(turn) - 1:
+                    if is_last and len(turn) - done <= _REFRESHED:
                         writer.refresh(block_range.index)
                     _put_range(conn, spec.plans[block_range.index], writer, block_range, reach)
                     done += 1
@@ -272,16 +277,17 @@ def _put_range(
     that were not written yet by their keys."""
     index = block_range.index
     keys: list[Key] = []
-    written: set[str] = set()
+    written: list[str] = []
     try:
         if reach is None:
             for documents in read_range(conn, plan, block_range):
                 writer.put(index, documents)
-                written.update(document.id for document in documents)
+                written += [document.id for document in documents]
         else:
             keys = read_reached(conn, plan, block_range, reach)
     except RowUnfit:
-        keys = [key for key in read_keys(conn, plan, block_range) if id_text(key) not in written]
+        known = frozenset(written)
+        keys = [key for key in read_keys(conn, plan, block_range) if id_text(key) not in known]
     for at in range(0, len(keys), writer.spec.chunk):
         built, unfit = read_isolated(conn, plan, keys[at : at + writer.spec.chunk])
         writer.put(index, built)

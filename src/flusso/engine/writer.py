@@ -8,9 +8,8 @@ a long one, or one for several sinks, pays for threads.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -44,7 +43,7 @@ class Writer:
     """When it got its version, or a moment before."""
     _reports: dict[str, WriteReport] = field(default_factory=dict)
     _held: tuple[str, list[Write]] | None = None
-    _under_way: deque[tuple[str, list[Future[WriteResult]]]] = field(default_factory=deque)
+    _under_way: list[tuple[str, list[Future[WriteResult]]]] = field(default_factory=list)
     """By chunk, one for each sink."""
     _refreshes: list[Future[None]] = field(default_factory=list)
 
@@ -85,18 +84,24 @@ class Writer:
             self._held = None
             self._add(index, self._write_here(index, writes))
         while self._under_way:
-            self._take_oldest()
+            self._take_done()
         return list(self._reports.values())
 
     def _send(self) -> None:
         assert self._held is not None
         index, writes = self._held
         while len(self._under_way) >= self.spec.lanes:
-            self._take_oldest()
+            self._take_done()
         self._under_way.append((index, self._start(self._destinations(index), writes)))
 
-    def _take_oldest(self) -> None:
-        index, futures = self._under_way.popleft()
+    def _take_done(self) -> None:
+        """Wait for a chunk that is through, whichever it is: a search server that writes a segment out keeps
+        one request for seconds, and takes others meanwhile."""
+        while not (done := [each for each in self._under_way if all(part.done() for part in each[1])]):
+            open_ = [part for _, futures in self._under_way for part in futures if not part.done()]
+            wait(open_, return_when=FIRST_COMPLETED)
+        index, futures = done[0]
+        self._under_way.remove(done[0])
         self._add(index, _results([future.result for future in futures]))
 
     def _write_here(self, index: str, writes: Sequence[Write]) -> list[WriteResult]:

@@ -268,7 +268,6 @@ class SearchSink:
 
     def save_state(self, state: IndexState) -> None:
         """Remember."""
-        self._own.ensure()
         self._states.save(state)
 
     def ask(self, index: str, request: Request, generation: int = 0) -> None:
