@@ -1,6 +1,7 @@
 """One turn of a seed, without Spark: the function that a task runs."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ pytestmark = pytest.mark.postgres
 
 def _planned(database: Database, folder: Path) -> tuple[WorkSpec, list[BlockRange]]:
     create_market(database, users=600)
+    return _planned_again(database, folder)
+
+
+def _planned_again(database: Database, folder: Path) -> tuple[WorkSpec, list[BlockRange]]:
     prepared = prepare(market_spec(database, sqlite_sink(folder)), lambda event: None, threading.Event())
     assert prepared is not None
     with connect(database.dsn) as conn:
@@ -62,6 +67,22 @@ def test_a_turn_stops_where_the_rows_were_moved_and_says_so(database: Database, 
     assert not [report for report in second.reports if report.failure]
 
 
+def test_a_worker_opens_a_file_anew_that_was_replaced_before_this_start(
+    database18: Database, tmp_path: Path
+) -> None:
+    spec, ranges = _planned(database18, tmp_path)
+    work._sinks.pop((threading.get_ident(), sqlite_sink(tmp_path))).close()  # the driver's own
+    with ThreadPoolExecutor(1) as worker:  # keeps a sink of its own, as a process does
+        assert worker.submit(_run_as_task, spec, ranges[:1]).result().done == 1
+        for each in tmp_path.iterdir():
+            each.unlink()
+        again, ranges = _planned_again(database18, tmp_path)
+        report = worker.submit(_run_as_task, again, ranges).result()
+    work.forget()
+    assert not [part.failure for part in report.reports if part.failure]
+    assert report.done == len(ranges)
+
+
 def test_a_last_turn_has_what_is_written_refreshed_beside_its_last_two_ranges(
     database18: Database, tmp_path: Path, refreshed: list[str]
 ) -> None:
@@ -95,6 +116,11 @@ def refreshed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr(SqliteSink, "refresh", lambda _, target: found.append(target.index))
     return found
+
+
+def _run_as_task(spec: WorkSpec, ranges: list[BlockRange]) -> TurnReport:
+    with tasks._open_for(spec):
+        return tasks._write_ranges(spec, ranges, 60.0)
 
 
 def _run(spec: WorkSpec, ranges: list[BlockRange], turn_s: float, *, is_last: bool = False) -> TurnReport:

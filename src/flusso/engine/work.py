@@ -1,7 +1,8 @@
 """What crosses to an executor: a description of the work, and what the process there keeps open for it.
 
 The spec is small, frozen and picklable; connections are opened where they are used and kept for the next
-task of the same process. Whoever meets an error drops them all with `forget`.
+task of the same process. Whoever meets an error drops them all with `forget`, and so does the first task of
+a new start: what was opened before may be a file that has another in its place by now.
 """
 
 from __future__ import annotations
@@ -67,6 +68,17 @@ _connections: dict[Dsn, Connection] = {}
 _sinks: dict[tuple[int, SinkSpec], Sink] = {}
 _lookers: dict[Dsn, Connection] = {}
 _looking = threading.Lock()
+_term = 0
+"""Of the latest start that this process has worked for."""
+
+
+def begin(spec: WorkSpec) -> None:
+    """Begin a task: close what an earlier start of flusso had this process open."""
+    global _term
+    term = max((each.target.term for all_ in spec.destinations.values() for each in all_), default=0)
+    if term > _term:
+        _term = term
+        forget()
 
 
 def connection(dsn: Dsn) -> Connection:
