@@ -32,7 +32,7 @@ def find_referring(spec: WorkSpec, changes: Sequence[Change]) -> Iterator[Docume
                 continue
             if destination in spec.remembers:
                 # First: whatever is written after the look-up must find them remembered.
-                work.sink(destination.sink).remember_tokens(destination.target, tokens)
+                work.sink_of(destination).remember_tokens(destination.target, tokens)
             yield from _find(plan, destination, tokens, spec.max_fan_out)
             yield from islice(find_unbuilt(spec, plan, destination), _UNBUILT_IN_A_BATCH)
 
@@ -44,7 +44,7 @@ def find_unbuilt(spec: WorkSpec, plan: IndexPlan, destination: Destination) -> I
     """
     index = destination.target.index
     if (destination.sink.name, index) in spec.quarantines:
-        held = sorted(work.sink(destination.sink).quarantined(index), key=lambda refusal: refusal.at)
+        held = sorted(work.sink_of(destination).quarantined(index), key=lambda refusal: refusal.at)
         ids = (refusal.id for refusal in held if refusal.reason.startswith(UNBUILT))
         yield from (DocumentId(plan.index, key_of(id_, len(plan.key))) for id_ in ids)
 
@@ -54,7 +54,7 @@ def _find(
 ) -> Iterator[DocumentId | Owed]:
     """Give the documents that have tokens, or, where they are too many, what is owed."""
     found: dict[str, None] = {}
-    for id_ in work.sink(destination.sink).find_references(destination.target, tokens):
+    for id_ in work.sink_of(destination).find_references(destination.target, tokens):
         found[id_] = None
         if len(found) > limit:
             break

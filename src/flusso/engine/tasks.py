@@ -61,7 +61,7 @@ def process_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
     """Resolve, build and write in one go, for a batch of few changes."""
 
     def run(batches: Batches) -> Batches:
-        with _open_for(spec):
+        with _released(spec):
             yield from _reports(_process(spec, batches))
 
     return run
@@ -71,7 +71,7 @@ def resolve_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
     """Turn changes into document ids, for Spark to make distinct and spread."""
 
     def run(batches: Batches) -> Batches:
-        with _open_for(spec):
+        with _released(spec):
             changes = _changes_of(batches)
             try:
                 yield from _id_batches(_named(chain(_owed(spec, changes), _resolve(spec, changes))))
@@ -86,7 +86,7 @@ def write_documents(spec: WorkSpec) -> Callable[[Batches], Batches]:
     """Build and write the documents of ids that were spread."""
 
     def run(batches: Batches) -> Batches:
-        with _open_for(spec):
+        with _released(spec):
             owed: list[Owed] = []
             written = list(_guarded(spec, _ids_of(batches, owed)))
             yield from _reports([*written, *map(_owing, owed)])
@@ -110,7 +110,7 @@ def write_ranges(
     """
 
     def run(batches: Batches) -> Batches:
-        with _open_for(spec):
+        with _released(spec):
             numbers = _numbers_of(batches)
             yield from _reports(
                 [_write_ranges(spec, turns[number], turn_s, reach, is_last) for number in numbers]
@@ -126,7 +126,7 @@ def write_held(
     in says which share."""
 
     def run(batches: Batches) -> Batches:
-        with _open_for(spec):
+        with _released(spec):
             for number in _numbers_of(batches):
                 share = iter(shares[number])
                 yield from _reports(_guarded(spec, share, only_gone=only_gone, is_share=True))
@@ -138,7 +138,7 @@ def by_number(spec: WorkSpec, work_off: Callable[[int], Any]) -> Callable[[Batch
     """Make a task of a function: the number that comes in says which share, what it gives is the report."""
 
     def run(batches: Batches) -> Batches:
-        with _open_for(spec):
+        with _released(spec):
             yield from _reports([work_off(number) for number in _numbers_of(batches)])
 
     return run
@@ -161,10 +161,8 @@ def no_changes(spec: WorkSpec) -> Callable[[Batches], Batches]:
 
 
 @contextmanager
-def _open_for(spec: WorkSpec) -> Iterator[None]:
-    """Begin a task with nothing open from before this start; at its end, however it ends, leave open only
-    what this process may keep."""
-    work.begin(spec)
+def _released(spec: WorkSpec) -> Iterator[None]:
+    """At the end of a task, however it ends, leave open only what this process may keep."""
     try:
         yield
     finally:

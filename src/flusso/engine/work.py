@@ -1,8 +1,7 @@
 """What crosses to an executor: a description of the work, and what the process there keeps open for it.
 
 The spec is small, frozen and picklable; connections are opened where they are used and kept for the next
-task of the same process. Whoever meets an error drops them all with `forget`, and so does the first task of
-a new start: what was opened before may be a file that has another in its place by now.
+task of the same process. Whoever meets an error drops them all with `forget`.
 """
 
 from __future__ import annotations
@@ -65,20 +64,10 @@ class WorkSpec:
 
 
 _connections: dict[Dsn, Connection] = {}
-_sinks: dict[tuple[int, SinkSpec], Sink] = {}
+_sinks: dict[tuple[int, SinkSpec, int], Sink] = {}
+"""By thread, and by the start that they were opened for."""
 _lookers: dict[Dsn, Connection] = {}
 _looking = threading.Lock()
-_term = 0
-"""Of the latest start that this process has worked for."""
-
-
-def begin(spec: WorkSpec) -> None:
-    """Begin a task: close what an earlier start of flusso had this process open."""
-    global _term
-    term = max((each.target.term for all_ in spec.destinations.values() for each in all_), default=0)
-    if term > _term:
-        _term = term
-        forget()
 
 
 def connection(dsn: Dsn) -> Connection:
@@ -123,10 +112,25 @@ def release(spec: WorkSpec) -> None:
 
 def sink(spec: SinkSpec) -> Sink:
     """Give this thread's open sink."""
-    place = (threading.get_ident(), spec)
-    found = _sinks.get(place)
+    return _sink(spec, 0)
+
+
+def sink_of(destination: Destination) -> Sink:
+    """Give this thread's open sink for a task of the start that the destination belongs to.
+
+    A worker outlives starts. What it opened for an earlier one is closed: it may be a file that has another
+    in its place by now.
+    """
+    return _sink(destination.sink, destination.target.term)
+
+
+def _sink(spec: SinkSpec, term: int) -> Sink:
+    thread = threading.get_ident()
+    found = _sinks.get((thread, spec, term))
     if found is None:
-        found = _sinks[place] = spec.open()
+        for place in [each for each in list(_sinks) if each[:2] == (thread, spec) and 0 < each[2] < term]:
+            _sinks.pop(place).close()
+        found = _sinks[thread, spec, term] = spec.open()
     return found
 
 

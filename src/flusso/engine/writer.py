@@ -174,7 +174,7 @@ def _results(writings: Iterable[Callable[[], WriteResult]]) -> list[WriteResult]
 
 def _write(spec: WorkSpec, destination: Destination, writes: Sequence[Write], born_s: float) -> WriteResult:
     """Write one chunk to one destination."""
-    sink, is_fresh = work.sink(destination.sink), destination in spec.refreshes
+    sink, is_fresh = work.sink_of(destination), destination in spec.refreshes
     until = work.deadline(destination.sink, born_s)
     result = sink.write(destination.target, writes, refresh=is_fresh, until=until)
     if (destination.sink.name, destination.target.index) in spec.quarantines:
@@ -184,7 +184,7 @@ def _write(spec: WorkSpec, destination: Destination, writes: Sequence[Write], bo
 
 def _refresh(destination: Destination) -> None:
     with suppress(FlussoError):
-        work.sink(destination.sink).refresh(destination.target)
+        work.sink_of(destination).refresh(destination.target)
 
 
 def _release(sink: Sink, index: str, writes: Sequence[Write], result: WriteResult) -> None:
