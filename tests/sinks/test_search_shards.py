@@ -27,10 +27,14 @@ def sink(place: Place) -> Iterator[Sink]:
 
 
 def take_away(place: Place, name: str) -> None:
-    """Let no node have the shards of an index."""
-    place.ask("PUT", f"/{name}/_settings", {"index.routing.allocation.require._name": "nobody"})
-    place.ask("POST", f"/{name}/_close")
-    place.ask("POST", f"/{name}/_open?wait_for_active_shards=0")
+    """Let no node have the shards of an index. One that has them keeps them: they are made anew for none."""
+    (found,) = place.ask("GET", f"/{name}").values()
+    place.ask("DELETE", f"/{name}")
+    nowhere = {"number_of_replicas": 0, "routing.allocation.require._name": "nobody"}
+    made = {"mappings": found["mappings"], "aliases": found["aliases"], "settings": {"index": nowhere}}
+    place.ask("PUT", f"/{name}?wait_for_active_shards=0&timeout=1s", made)
+    shards = place.ask("GET", f"/_cat/shards/{name}?format=json")
+    assert {shard["state"] for shard in shards} == {"UNASSIGNED"}
 
 
 def test_a_document_of_a_shard_that_is_away_is_not_absent(place: Place, sink: Sink) -> None:
