@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -402,6 +403,26 @@ def test_no_more_turns_run_at_a_time_than_asked_for_though_there_are_slots(
     assert waited
     assert watched.most == 1
     assert_exact(database, spec)
+
+
+def test_turns_begin_in_the_order_in_which_they_were_taken_though_the_first_is_slow_to_be_ready(
+    database18: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_market(database18, users=USERS)
+    spec = _spec(database18, tmp_path)
+    another, began, planned = threading.Event(), [], itertools.count(1)
+
+    def plan(turns: TurnsHere, task: Callable[[Batches], Batches], count: int) -> Callable[[], list[Any]]:
+        number, run = next(planned), TurnsHere.plan(turns, task, count)
+        if number == 1:
+            another.wait(0.3)  # in vain: no other turn is made ready meanwhile
+        another.set()
+        return lambda: began.append(number) or run()
+
+    monkeypatch.setattr(watched, "plan", plan)
+    Seed(spec, turns=watched, ahead=1).run()
+    assert len(began) > 1
+    assert began == sorted(began)
 
 
 def test_a_turn_that_waits_for_its_slot_does_not_begin_once_the_seed_is_stopped(

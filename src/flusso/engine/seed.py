@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -65,6 +65,15 @@ class _Job:
         return self.before_s + (0.0 if self.began_s is None else time.monotonic() - self.began_s)
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """Ranges that a thread has taken, and what writes them. One of none only ends its job."""
+
+    job: _Job
+    ranges: Sequence[BlockRange] = ()
+    run: Callable[[], list[TurnReport]] = list
+
+
 @dataclass(slots=True)
 class Seeder:
     """Seeds what the ledger says is unseeded."""
@@ -80,6 +89,7 @@ class Seeder:
     _known: set[Destination] = field(default_factory=set)
     _lock: threading.Condition = field(default_factory=threading.Condition)
     """Over all of these; told of ranges that a turn hands back."""
+    _making_ready: threading.Lock = field(default_factory=threading.Lock)
     _threads: list[threading.Thread] = field(default_factory=list)
     _at_a_time: threading.Semaphore = field(init=False)
 
@@ -136,12 +146,9 @@ class Seeder:
         outage = self.turns.outage(self._is_closed)
         try:
             while not self._is_closed.is_set() and self.failure is None and self._is_open():
-                with self._lock:
-                    taken = self._take()
-                    if taken is None:
-                        self._lock.wait(_LOOK_S)
-                if taken is not None:
-                    self._take_turn(*taken, outage)
+                turn = self._make_ready(outage)
+                if turn is not None:
+                    self._take_turn(turn, outage)
         except Exception as error:
             if not self._is_closed.is_set():
                 self.failure = as_failure(error, "a seed")
@@ -150,39 +157,52 @@ class Seeder:
         with self._lock:
             return not all(job.is_ended for job in self._jobs)
 
-    def _take(self) -> tuple[_Job, list[BlockRange]] | None:
-        """Take ranges of the index that is nearest to its end, so that some are soon there for readers. Under
-        the lock."""
+    def _make_ready(self, outage: Outage) -> _Turn | None:
+        """Take the next turn, one thread after the other, so that turns begin in the order in which they were
+        taken: the first is short, and the last refreshes what all have written."""
+        with self._making_ready:
+            with self._lock:
+                job = self._choose()
+                if job is None:
+                    self._lock.wait(_LOOK_S)
+                    return None
+                ranges = job.filling.take(self.turns.parallelism)
+                is_last = not job.filling.has_ranges
+            if not ranges:
+                return _Turn(job)
+            task = tasks.write_ranges(job.spec, [ranges], _TURN_S, is_last=is_last)
+            return _Turn(job, ranges, retrying(partial(self.turns.plan, task, 1), outage))
+
+    def _choose(self) -> _Job | None:
+        """Give the index that is nearest to its end, so that some are soon there for readers. Under the
+        lock."""
         open_ = [job for job in self._jobs if not job.is_ended and _may_go_on(job.filling)]
         if not open_:
             return None
         job = min(open_, key=lambda job: job.filling.seeding.blocks - job.filling.seeding.done)
         job.began_s = job.began_s or time.monotonic()
-        return job, job.filling.take(self.turns.parallelism)
+        return job
 
-    def _take_turn(self, job: _Job, turn: list[BlockRange], outage: Outage) -> None:
-        if turn:
-            report, totals = retrying(partial(self._attempt, job, turn), outage)
-            moved = turn[report.done].oid if report.is_rewritten else None
+    def _take_turn(self, turn: _Turn, outage: Outage) -> None:
+        job, ranges = turn.job, turn.ranges
+        if ranges:
+            report, totals = retrying(partial(self._attempt, turn), outage)
+            moved = ranges[report.done].oid if report.is_rewritten else None
             extents = retrying(partial(self._extents, job.filling), outage) if report.is_rewritten else []
-            self._note(job, turn, report.done, totals, moved, extents)
+            self._note(job, ranges, report.done, totals, moved, extents)
         else:
-            self._note(job, turn, 0, Totals(), None, [])
+            self._note(job, ranges, 0, Totals(), None, [])
         retrying(partial(self._remember, job), outage)
         outage.end()
 
-    def _attempt(self, job: _Job, turn: Sequence[BlockRange]) -> tuple[TurnReport, Totals]:
-        with self._lock:
-            is_last = not job.filling.has_ranges
-        planned = self.turns.plan(tasks.write_ranges(job.spec, [turn], _TURN_S, is_last=is_last), 1)
+    def _attempt(self, turn: _Turn) -> tuple[TurnReport, Totals]:
         with self._at_a_time, self.turns.slots(1):
             if self._is_closed.is_set():  # while it waited for its slot
                 return TurnReport(0, ()), Totals()
             began_s = time.monotonic()
-            report: TurnReport
-            [report] = planned()
+            [report] = turn.run()
             worked_s = time.monotonic() - began_s
-        totals = self.turns.settle(report.reports, job.spec)
+        totals = self.turns.settle(report.reports, turn.job.spec)
         self.turns.room.feel(worked_s, totals.backed_off_s)
         return report, totals
 
