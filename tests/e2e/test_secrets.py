@@ -13,7 +13,8 @@ from commands import Deployment
 from fix_postgres import Database
 from flusso.capture.stream import CaptureSpec
 from flusso.engine.session import Session
-from flusso.engine.source import FORMAT, SECRET_OPTION, SourceSpec
+from flusso.engine.source import FORMAT, SECRET_OPTION
+from flusso.engine.source_reader import SourceSpec
 from flusso.postgres.connect import Dsn
 from market import create_market
 

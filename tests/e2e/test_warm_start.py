@@ -33,6 +33,17 @@ def test_python_workers_are_forked_from_the_daemon_that_has_flusso_loaded(spark_
     assert "flusso.engine.daemon" in rows[0].command
 
 
+def test_python_workers_read_spark_with_its_bytecode(spark_session: Session) -> None:
+    def say_where(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyspark
+
+        for _ in batches:
+            yield pa.record_batch([pa.array([Path(pyspark.__cached__).exists()])], names=["has_bytecode"])
+
+    [row] = spark_session.spark.range(1).mapInArrow(say_where, "has_bytecode boolean").collect()
+    assert row.has_bytecode
+
+
 def test_python_workers_begin_with_the_modules_that_sinks_need(spark_session: Session) -> None:
     def say_loaded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys

@@ -53,3 +53,17 @@ def test_the_wrapper_drops_the_module_that_the_runtime_of_the_wheel_lacks(
     given = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
     kept = ["-Xmx1g", VECTOR, "a name", "org.apache.spark.deploy.SparkSubmit"]
     assert given == [each for each in kept if each != VECTOR or not is_of_wheel]
+
+
+def test_the_jvm_of_the_driver_alone_is_told_of_another_spark_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/real")
+    command = _fake(tmp_path, "")
+    command.write_text('#!/bin/sh\necho "$SPARK_HOME"\n')
+    home = make_java_home(tmp_path / "scratch", Java(command), tmp_path / "another one")
+    told = {
+        main: subprocess.run([home / "bin" / "java", main], capture_output=True, text=True, check=True).stdout
+        for main in ("org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main")
+    }
+    assert list(told.values()) == [f"{tmp_path}/another one\n", "/real\n"]

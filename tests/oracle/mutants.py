@@ -22,8 +22,8 @@ from flusso.debt import Owed
 from flusso.document import DocumentId
 from flusso.engine import tasks, work
 from flusso.engine.batch import BatchRunner
-from flusso.engine.frames import CHANGES_TYPE
 from flusso.engine.outcome import Totals
+from flusso.engine.source import CHANGES_TYPE
 from flusso.lsn import Lsn, Version
 from flusso.postgres.connect import Connection, connect
 from flusso.sinks.sqlite import SqliteSink

@@ -22,7 +22,7 @@ PRELOADED = (
     TASK_WORKER,
     "flusso.engine.tasks",
     "pandas",
-    "flusso.engine.source",
+    "flusso.engine.source_reader",
     "pyspark.sql.worker.plan_data_source_read",
 )
 ALSO_PRELOADED = "FLUSSO_PRELOAD"

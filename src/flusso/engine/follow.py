@@ -29,7 +29,8 @@ from flusso.engine.refresh import Refresher
 from flusso.engine.retry import as_typed
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session
-from flusso.engine.source import FORMAT, SECRET_OPTION, SourceSpec
+from flusso.engine.source import FORMAT, SECRET_OPTION
+from flusso.engine.source_reader import SourceSpec
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
 from flusso.errors import CatalogOutdated, EngineError, FlussoError, SourceError, SourceWorkerLost, TaskLost

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
-CHANGES_TYPE = StructType([StructField("changes", BinaryType())])
 ID_TYPE = StructType([StructField("index_name", StringType()), StructField("key", ArrayType(StringType()))])
 REPORT_TYPE = StructType([StructField("report", BinaryType())])
 

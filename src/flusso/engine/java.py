@@ -1,8 +1,9 @@
 """Find a Java for Spark: the machine's if it is recent enough, else the one that a wheel carries.
 
-Spark gets it behind a small wrapper, which does two things. It starts the driver's JVM with SIGINT and
+Spark gets it behind a small wrapper, which does three things. It starts the driver's JVM with SIGINT and
 SIGTERM ignored, since a signal is the driver's to act on: the JVM goes when the driver has finished its
-batch. And it drops an argument for a module that the wheel's runtime lacks and Spark can do without.
+batch. It tells this JVM of another SPARK_HOME than the one that its classes come from (`spark_home.py`). And
+it drops an argument for a module that the wheel's runtime lacks and Spark can do without.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,7 +27,7 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 _OLDEST = 17
 
 _WRAPPER = """#!/bin/sh
-case " $* " in *" org.apache.spark.deploy.SparkSubmit "*) trap '' INT TERM ;; esac
+case " $* " in *" org.apache.spark.deploy.SparkSubmit "*) trap '' INT TERM{telling} ;; esac
 {filter}exec "{java}" "$@"
 """
 
@@ -63,12 +65,14 @@ def keeps_classes(java: Java) -> bool:
     return (java.command.resolve().parent.parent / "lib" / "server" / "classes.jsa").exists()
 
 
-def make_java_home(scratch: Path, java: Java) -> Path:
-    """Make a JAVA_HOME for the driver's Spark under the scratch folder."""
+def make_java_home(scratch: Path, java: Java, spark_home: Path | None = None) -> Path:
+    """Make a JAVA_HOME for the driver's Spark under the scratch folder; its JVM sees another SPARK_HOME, if
+    one is given."""
     command = scratch / "java" / "bin" / "java"
     command.parent.mkdir(parents=True, exist_ok=True)
     dropping = _DROP_VECTOR if java.is_of_wheel else ""
-    command.write_text(_WRAPPER.format(java=java.command, filter=dropping))
+    telling = f"; export SPARK_HOME={shlex.quote(str(spark_home))}" if spark_home else ""
+    command.write_text(_WRAPPER.format(java=java.command, filter=dropping, telling=telling))
     command.chmod(0o755)
     return command.parent.parent
 

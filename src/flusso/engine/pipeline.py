@@ -18,7 +18,6 @@ from flusso.engine.batch import run_spread
 from flusso.engine.debts import Payer
 from flusso.engine.events import Listener, Stopped
 from flusso.engine.follow import Follower
-from flusso.engine.frames import CHANGES_TYPE
 from flusso.engine.limits import TaskLimits, limit_tasks
 from flusso.engine.lookout import Lookout
 from flusso.engine.outage import Outage
@@ -27,6 +26,7 @@ from flusso.engine.provision import Prepared, prepare
 from flusso.engine.room import Room
 from flusso.engine.seed import Seeder
 from flusso.engine.session import LIVE_POOL, Session, open_session
+from flusso.engine.source import CHANGES_TYPE
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
 from flusso.engine.tenure import Tenure

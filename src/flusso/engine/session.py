@@ -35,6 +35,7 @@ from flusso.engine.daemon import ALSO_PRELOADED
 from flusso.engine.java import QUICK_COMPILER, class_archive, find_java, make_java_home
 from flusso.engine.scratch import make_scratch, remove_scratch
 from flusso.engine.source import ChangeSource
+from flusso.engine.spark_home import make_spark_home
 from flusso.errors import ConfigError, EngineError, FlussoError
 
 LIVE_POOL = "live"
@@ -202,8 +203,10 @@ def _launch(spec: SparkSpec, scratch: Path) -> Session:
     if is_local(spec.master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ[ALSO_PRELOADED] = ",".join(spec.preload)
-    java = find_java()
-    os.environ["JAVA_HOME"] = str(make_java_home(scratch, java))
+    java, spark_home = find_java(), None
+    if is_local(spec.master):  # executors elsewhere start from the real one
+        spark_home = make_spark_home(scratch, Path(os.environ["SPARK_HOME"]))
+    os.environ["JAVA_HOME"] = str(make_java_home(scratch, java, spark_home))
     conf = _configure(spec, scratch, class_archive(java))
     # Spark's own output must mix neither with what the stdout sink prints nor with a progress bar.
     log = scratch / _LOG
