@@ -62,8 +62,11 @@ def test_the_jvm_of_the_driver_alone_is_told_of_another_spark_home(
     command = _fake(tmp_path, "")
     command.write_text('#!/bin/sh\necho "$SPARK_HOME"\n')
     home = make_java_home(tmp_path / "scratch", Java(command), tmp_path / "another one")
-    told = {
-        main: subprocess.run([home / "bin" / "java", main], capture_output=True, text=True, check=True).stdout
-        for main in ("org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main")
-    }
-    assert list(told.values()) == [f"{tmp_path}/another one\n", "/real\n"]
+    driver = "org.apache.spark.deploy.SparkSubmit"
+    told = [
+        subprocess.run(
+            [home / "bin" / "java", *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for words in ([driver], ["org.apache.spark.launcher.Main", driver], ["-version"])
+    ]
+    assert told == [f"{tmp_path}/another one", "/real", "/real"]

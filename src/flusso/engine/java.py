@@ -27,8 +27,15 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 _OLDEST = 17
 
 _WRAPPER = """#!/bin/sh
-case " $* " in *" org.apache.spark.deploy.SparkSubmit "*) trap '' INT TERM{telling} ;; esac
-{filter}exec "{java}" "$@"
+case " $* " in *" org.apache.spark.deploy.SparkSubmit "*) trap '' INT TERM ;; esac
+{telling}{filter}exec "{java}" "$@"
+"""
+
+# The launcher is given the same words. It puts the class path together, which has to be that of the archive.
+_TELL_SPARK_HOME = """case " $* " in
+  *" org.apache.spark.launcher.Main "*) ;;
+  *" org.apache.spark.deploy.SparkSubmit "*) export SPARK_HOME={home} ;;
+esac
 """
 
 _DROP_VECTOR = """for argument do
@@ -71,7 +78,7 @@ def make_java_home(scratch: Path, java: Java, spark_home: Path | None = None) ->
     command = scratch / "java" / "bin" / "java"
     command.parent.mkdir(parents=True, exist_ok=True)
     dropping = _DROP_VECTOR if java.is_of_wheel else ""
-    telling = f"; export SPARK_HOME={shlex.quote(str(spark_home))}" if spark_home else ""
+    telling = _TELL_SPARK_HOME.format(home=shlex.quote(str(spark_home))) if spark_home else ""
     command.write_text(_WRAPPER.format(java=java.command, filter=dropping, telling=telling))
     command.chmod(0o755)
     return command.parent.parent
