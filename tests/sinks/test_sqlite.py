@@ -57,6 +57,36 @@ def test_a_file_locked_for_long_is_unavailable(sink: SqliteSink, path: Path) -> 
     other.close()
 
 
+def test_a_close_from_another_thread_waits_for_the_write_in_hand(sink: SqliteSink, path: Path) -> None:
+    closing = threading.Thread(target=sink.close)
+    with sink._transaction():
+        sink._conn.execute("insert into states values ('while it is closed', '')")
+        closing.start()
+        closing.join(0.2)  # in vain
+    closing.join()
+    with contextlib.closing(sqlite3.connect(path)) as conn:
+        assert conn.execute("select name from states").fetchall() == [("while it is closed",)]
+
+
+def test_a_close_does_not_wait_for_a_write_that_hangs(
+    sink: SqliteSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flusso.sinks.sqlite.sink._CLOSE_S", 0.1)
+    with sink._transaction():
+        closing = threading.Thread(target=sink.close)
+        closing.start()
+        closing.join(30)
+        assert not closing.is_alive()
+
+
+def test_who_uses_what_another_thread_has_closed_may_try_again(sink: SqliteSink) -> None:
+    sink.close()
+    with pytest.raises(SinkUnavailable, match="was closed by another thread"):
+        sink.write(TARGET, [DOCUMENT], refresh=False)
+    with pytest.raises(SinkUnavailable, match="was closed by another thread"):
+        sink.count(TARGET)
+
+
 def test_a_failed_write_leaves_no_transaction_open(sink: SqliteSink, path: Path) -> None:
     twice = [Write("2", 5, b"{}"), Write("2", 5, b"{}")]
     with pytest.raises(SinkRefused):

@@ -12,6 +12,7 @@ is still there before it counts. Whoever begins anew opens the file that is ther
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from flusso.document import Refusal, Write, WriteResult
-from flusso.errors import GenerationGone
+from flusso.errors import GenerationGone, SinkUnavailable
 from flusso.schema.model import IndexSchema, Json
 from flusso.sinks.base import (
     Capabilities,
@@ -58,6 +59,7 @@ from flusso.sinks.where import has_value
 
 _BUSY_TIMEOUT_S = 30.0
 _PAGE = 5000
+_CLOSE_S = 1.0
 _NO_FILE = Path(":memory:")
 
 
@@ -98,6 +100,8 @@ class SqliteSink:
         self._has_file = spec.makes_file or self._path.exists()
         self._conn = open_file(self._path if self._has_file else _NO_FILE, busy_timeout_s)
         self._file = identity_of(self._path)
+        self._in_use = threading.RLock()
+        self._is_closed = False
 
     def ensure(self, target: IndexTarget, schema: IndexSchema) -> None:
         """Register the generation and make its full-text table."""
@@ -153,7 +157,7 @@ class SqliteSink:
 
     def uuids(self, target: IndexTarget) -> tuple[str, ...] | None:
         """Look for the generation, in the file that is there now; what is remembered is in the same file."""
-        with translated(self._path):
+        with self._using():
             is_there = self._is_in_place() and find_generation(self._conn, target) is not None
             return () if is_there else None
 
@@ -322,19 +326,32 @@ class SqliteSink:
             return list(islice(fit, limit))
 
     def close(self) -> None:
-        """Close the file."""
-        self._conn.close()
+        """Close the file, from any thread. A connection that is closed under a statement takes the process
+        with it: so not before the statement in hand has ended, and not at all when it hangs."""
+        self._is_closed = True
+        if self._in_use.acquire(timeout=_CLOSE_S):
+            try:
+                self._conn.close()
+            finally:
+                self._in_use.release()
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with translated(self._path), transaction(self._conn):
+        with self._using(), transaction(self._conn):
             yield
         self._check_in_place()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         self._check_in_place()
-        with translated(self._path):
+        with self._using():
+            yield
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        with self._in_use, translated(self._path):
+            if self._is_closed:
+                raise SinkUnavailable(f'"{self._path}" was closed by another thread')
             yield
 
     def _is_in_place(self) -> bool:
