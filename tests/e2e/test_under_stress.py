@@ -8,23 +8,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from commands import Deployment
-from fix_stage import SENDER_TIMEOUT_S, Stage, own_database, through
+from fix_stage import SENDER_TIMEOUT_S, Stage, own_database
 from flusso.demo.server import EmbeddedServer
-from flusso.engine.events import DebtFound, Recovered, Retrying, SeedAdvanced, Stopped
-from flusso.engine.policy import Patience
-from flusso.engine.session import Session
-from flusso.engine.spec import BatchSpec
-from flusso.errors import SourceUnavailable
-from market import create_market, fill_market
-from pipelines import Run, assert_exact, confirmed_lsn, current_lsn
-from proxy import proxied
+from flusso.engine.events import DebtFound, Recovered, Retrying
+from market import fill_market
+from pipelines import confirmed_lsn, current_lsn
 from sizes import SIZES
 from waiting import wait_until
 
@@ -128,58 +121,6 @@ def test_a_sink_that_stalls_for_longer_than_the_sender_timeout_keeps_the_connect
     end.join()
     stage.settle()
     assert stage.database.execute(_WALSENDER, stage.spec.slot) == before != [(None,)]
-
-
-def test_connections_cut_while_seeding_leave_an_exact_index(
-    stage_server: EmbeddedServer, spark_session: Session, tmp_path: Path
-) -> None:
-    with own_database(stage_server) as database:
-        create_market(database, users=3000)
-        with proxied(stage_server.port) as proxy:
-
-            def cut(event: object) -> None:
-                if isinstance(event, SeedAdvanced) and event.seeding.share < 1 and proxy.cuts < 12:
-                    proxy.cut()
-
-            # Ranges of a block: a first turn does not take them all.
-            batch = BatchSpec(seed_range_mb=8192 / 2**20, confirm_after_s=0.1, tick_s=0.3)
-            with Run(through(proxy, database, tmp_path, batch=batch), spark_session, cut) as run:
-                run.wait_seeded()
-                assert proxy.cuts
-                database.execute("update users set name = 'later' where id = 7")
-                run.wait_confirmed(database)
-            assert_exact(database, run.spec)
-
-
-def test_a_server_that_stays_away_ends_the_run_with_code_3_in_the_end(
-    stage_server: EmbeddedServer, spark_session: Session, tmp_path: Path
-) -> None:
-    with own_database(stage_server) as database:
-        create_market(database, users=5)
-        with proxied(stage_server.port) as proxy:
-            spec = through(proxy, database, tmp_path, patience=Patience(source_s=1.0))
-            run = Run(spec, spark_session)
-            with suppress(SourceUnavailable), run:
-                run.wait_seeded()
-                proxy.refuse()
-                wait_until(lambda: run.error, what="the end")
-            assert isinstance(run.error, SourceUnavailable)
-            assert run.error.exit_code == 3
-            assert run.of(Retrying)
-
-
-def test_a_stop_while_the_server_is_away_ends_in_order(
-    stage_server: EmbeddedServer, spark_session: Session, tmp_path: Path
-) -> None:
-    with own_database(stage_server) as database:
-        create_market(database, users=5)
-        with proxied(stage_server.port) as proxy:
-            spec = through(proxy, database, tmp_path)
-            with Run(spec, spark_session) as run:
-                run.wait_seeded()
-                proxy.refuse()
-                run.wait(lambda: run.of(Retrying), what="the first attempt")
-            assert [event.is_settled for event in run.of(Stopped)] == [False]
 
 
 def _in_pieces(stage: Stage, *statements: str) -> None:
