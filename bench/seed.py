@@ -130,9 +130,11 @@ def _prepare(stage: Stage) -> _Load:
 
 
 def _take_turns(stage: Stage, load: _Load, count: int, *, master: str | None = None) -> _Turns:
-    _send_all(stage, load, 2)  # the server's JVM gets warm for both
-    _seed(stage, master)
-    tried = {connections: _send_all(stage, load, connections) for connections in _CONNECTIONS}
+    _send_all(stage, load, 2)
+    tried: dict[int, float] = {}
+    for connections in _CONNECTIONS:
+        tried[connections] = _send_all(stage, load, connections)
+        _seed(stage, master)  # the server's JVM gets as warm for one as for the other
     best = max(tried, key=lambda connections: tried[connections])
     told = ", ".join(f"{thousands(rate)} over {connections}" for connections, rate in tried.items())
     loads: list[float] = []
