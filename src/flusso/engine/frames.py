@@ -1,7 +1,8 @@
 """The frames that cross Spark: their columns, as Spark names them and as Arrow does.
 
 Spark is given types, not text, which it would have the JVM parse for every batch. Changes are opaque to it:
-one column of pieces as they were encoded, which only tasks look into.
+one column of pieces as they were encoded, which only tasks look into. Spark's type of it is in `source.py`,
+which is imported without Arrow.
 """
 
 from __future__ import annotations

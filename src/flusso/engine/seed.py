@@ -166,6 +166,7 @@ class Seeder:
                 if job is None:
                     self._lock.wait(_LOOK_S)
                     return None
+                job.began_s = job.began_s or time.monotonic()
                 ranges = job.filling.take(self.turns.parallelism)
                 is_last = not job.filling.has_ranges
             if not ranges:
@@ -179,9 +180,7 @@ class Seeder:
         open_ = [job for job in self._jobs if not job.is_ended and _may_go_on(job.filling)]
         if not open_:
             return None
-        job = min(open_, key=lambda job: job.filling.seeding.blocks - job.filling.seeding.done)
-        job.began_s = job.began_s or time.monotonic()
-        return job
+        return min(open_, key=lambda job: job.filling.seeding.blocks - job.filling.seeding.done)
 
     def _take_turn(self, turn: _Turn, outage: Outage) -> None:
         job, ranges = turn.job, turn.ranges

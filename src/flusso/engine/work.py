@@ -65,7 +65,7 @@ class WorkSpec:
 
 _connections: dict[Dsn, Connection] = {}
 _sinks: dict[tuple[int, SinkSpec, int], Sink] = {}
-"""By thread, and by the start that they were opened for."""
+"""By thread, and by the start that they were opened for: zero outside of tasks, where `forget` ends one."""
 _lookers: dict[Dsn, Connection] = {}
 _looking = threading.Lock()
 
