@@ -2,7 +2,8 @@
 
 The plain load reads the documents beforehand, cuts them into bodies of a megabyte and sends these over one
 to four connections, each in a thread of its own, into an index with the same mapping and settings. The best
-of these and the seed then take turns, because the machine itself is faster in one minute than in another.
+of these and the seed then take turns, because the machine itself is faster in one minute than in another:
+each seed stands between two loads and is compared with their mean, and the median of these ratios counts.
 Both sides end with the refresh that makes all searchable, and flusso's with its readers moved. Of its time
 only the seed itself counts, from its own log. It begins when the stream runs: what comes before is told, not
 counted.
@@ -15,10 +16,12 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from statistics import median
+from itertools import pairwise
+from operator import attrgetter
+from statistics import harmonic_mean, median
 from urllib.parse import urlsplit
 
 from bench.apart import has_cores, search_apart
@@ -42,7 +45,7 @@ _TARGET = IndexTarget(INDEX, "0" * 64, 1)
 
 
 def measure(stage: Stage) -> Iterator[Row]:
-    """Find the best number of connections for a plain load, then take turns with it; compare the medians."""
+    """Find the best number of connections for a plain load, then take turns with it."""
     load = _prepare(stage)
     found = _take_turns(stage, load, stage.sizes.seeds)
     yield Row(
@@ -57,7 +60,7 @@ def measure(stage: Stage) -> Iterator[Row]:
     process_s = median(rates.process_s for rates in found.seeds)
     yield Row(
         "the same after its first turn",
-        f"{warm / found.raw:.2f} ({thousands(warm)} documents/s)",
+        f"{median(found.ratios(attrgetter('warm'))):.2f} ({thousands(warm)} documents/s)",
         detail=f"from the process's start to its end {process_s:.0f} s",
     )
 
@@ -103,25 +106,28 @@ class _Turns:
 
     tried: str
     loads: list[float]
+    """One more than seeds: each seed stands between two."""
     seeds: list[_Rates]
-
-    @property
-    def raw(self) -> float:
-        return median(self.loads)
 
     @property
     def whole(self) -> float:
         return median(rates.whole for rates in self.seeds)
 
+    def ratios(self, part: Callable[[_Rates], float]) -> list[float]:
+        """Compare a part of each seed with the loads before and after it, all of the same documents."""
+        around = (harmonic_mean(pair) for pair in pairwise(self.loads))
+        return [part(rates) / load for rates, load in zip(self.seeds, around, strict=True)]
+
     @property
     def ratio(self) -> float:
-        return self.whole / self.raw
+        return median(self.ratios(attrgetter("whole")))
 
     @property
     def turns(self) -> str:
-        pairs = zip(self.loads, self.seeds, strict=True)
-        told = (f"{thousands(load)} and {thousands(rates.whole)}" for load, rates in pairs)
-        return f"medians of turns, load and seed: {', '.join(told)}"
+        loads = ", ".join(map(thousands, self.loads))
+        seeds = ", ".join(thousands(rates.whole) for rates in self.seeds)
+        told = ", ".join(f"{ratio:.2f}" for ratio in self.ratios(attrgetter("whole")))
+        return f"median of {told}: loads {loads}, and between them seeds {seeds}"
 
 
 def _prepare(stage: Stage) -> _Load:
@@ -137,11 +143,11 @@ def _take_turns(stage: Stage, load: _Load, count: int, *, master: str | None = N
         _seed(stage, master)  # the server's JVM gets as warm for one as for the other
     best = max(tried, key=lambda connections: tried[connections])
     told = ", ".join(f"{thousands(rate)} over {connections}" for connections, rate in tried.items())
-    loads: list[float] = []
+    loads = [_send_all(stage, load, best)]
     seeds: list[_Rates] = []
     for _ in range(count):
-        loads.append(_send_all(stage, load, best))
         seeds.append(_seed(stage, master))
+        loads.append(_send_all(stage, load, best))
     return _Turns(told, loads, seeds)
 
 

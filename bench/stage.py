@@ -116,7 +116,7 @@ class Sizes:
     changes: int = 2_000_000
     capture_changes: int = 300_000
     capture_rounds: int = 5
-    seeds: int = 5
+    seeds: int = 7
     transaction: int = 50_000
     transactions: int = 5
     warm_up: int = 60
