@@ -39,6 +39,8 @@ def folder(database18: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "check",
         "slot show",
         "slot drop --yes",
+        "verify",
+        "verify --repair",
         "search users anna",
         "indexes",
         "clean --yes",

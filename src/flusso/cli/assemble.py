@@ -72,12 +72,12 @@ def _read_dsn(deployment: Deployment) -> Dsn | None:
 
 
 def pipeline_spec(
-    deployment: Deployment, *, is_once: bool = False, skips_seed: bool = False, only_reads: bool = False
+    deployment: Deployment, *, is_once: bool = False, skips_seed: bool = False, makes_files: bool = True
 ) -> PipelineSpec:
-    """Translate a deployment for the engine. Who `only_reads` makes no file where there is none."""
+    """Translate a deployment for the engine; sinks that are files need not be made by being opened."""
     source = deployment.source
     _check_connections(deployment)
-    indexes = _index_specs(deployment, only_reads=only_reads)
+    indexes = _index_specs(deployment, makes_files=makes_files)
     return PipelineSpec(
         dsn_of(deployment),
         source.slot,
@@ -104,8 +104,8 @@ def pipeline_spec(
     )
 
 
-def _index_specs(deployment: Deployment, *, only_reads: bool) -> tuple[IndexSpec, ...]:
-    sinks = sink_specs(deployment, only_reads=only_reads)
+def _index_specs(deployment: Deployment, *, makes_files: bool) -> tuple[IndexSpec, ...]:
+    sinks = sink_specs(deployment, makes_files=makes_files)
     indexes = tuple(
         IndexSpec(
             index.name,
@@ -161,17 +161,17 @@ def _sink_patience(deployment: Deployment) -> float | None:
     return None if 0 in limits else float(max(limits))
 
 
-def sink_specs(deployment: Deployment, *, only_reads: bool = False) -> dict[str, SinkSpec]:
+def sink_specs(deployment: Deployment, *, makes_files: bool = True) -> dict[str, SinkSpec]:
     """Translate the sinks, by name."""
-    return {each.name: _sink_spec(each, deployment.prefix, only_reads) for each in deployment.sinks}
+    return {each.name: _sink_spec(each, deployment.prefix, makes_files) for each in deployment.sinks}
 
 
-def _sink_spec(settings: SinkSettings, prefix: str, only_reads: bool) -> SinkSpec:
+def _sink_spec(settings: SinkSettings, prefix: str, makes_files: bool) -> SinkSpec:
     match settings:
         case StdoutSettings():
             return StdoutSpec(settings.name, settings.pretty)
         case SqliteSettings():
-            return SqliteSpec(settings.name, settings.path, makes_file=not only_reads)
+            return SqliteSpec(settings.name, settings.path, makes_file=makes_files)
         case OpenSearchSettings():
             return _search_spec(OpenSearchSpec, settings, prefix)
         case ElasticsearchSettings():

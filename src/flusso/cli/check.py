@@ -80,7 +80,7 @@ def check(
 def _check(config: Path, *, offline: bool, overrides: Mapping[str, str | None]) -> Checked:
     try:
         deployment = load(config, **overrides)
-        spec = pipeline_spec(deployment, only_reads=True)
+        spec = pipeline_spec(deployment, makes_files=False)
     except ConfigError as error:
         return Checked(error.problems or (Diagnostic(Code.INVALID_VALUE, error.message, error.hint),))
     names = f"{len(spec.indexes)} index{'' if len(spec.indexes) == 1 else 'es'}"

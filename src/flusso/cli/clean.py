@@ -12,7 +12,7 @@ from flusso.sinks.base import Held, Sink
 
 def clean(yes: Yes = False, config: Config = DEFAULT_CONFIG, index_prefix: Prefix = None) -> None:
     """Drop what crashes and deleted states have left: only what flusso made, and no reader sees."""
-    spec = pipeline_spec(load(config, prefix=index_prefix), only_reads=True)
+    spec = pipeline_spec(load(config, prefix=index_prefix), makes_files=False)
     is_clean = True
     for sink_spec in sinks_of(spec.indexes):
         if not sink_spec.capabilities.keeps_state:

@@ -47,7 +47,7 @@ def indexes(
     config: Config = DEFAULT_CONFIG, index_prefix: Prefix = None, output: OutputFormat = Format.TEXT
 ) -> None:
     """List the generations of all indexes, with documents, bytes and digest."""
-    facts, errors = gather_generations(pipeline_spec(load(config, prefix=index_prefix), only_reads=True))
+    facts, errors = gather_generations(pipeline_spec(load(config, prefix=index_prefix), makes_files=False))
     if output is Format.JSON:
         print(json.dumps({"generations": [asdict(each) for each in facts], "errors": errors}, indent=2))
     else:

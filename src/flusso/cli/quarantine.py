@@ -48,7 +48,7 @@ def list_(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """List refused documents, the latest first."""
-    with _opened(pipeline_spec(load(config, prefix=index_prefix), only_reads=True)) as spec:
+    with _opened(pipeline_spec(load(config, prefix=index_prefix), makes_files=False)) as spec:
         indexes = spec.indexes if index is None else (_find(spec, index),)
         found = [refusal for each in indexes for _, held in _held(each) for refusal in held]
     found.sort(key=lambda refusal: -refusal.at)
@@ -75,7 +75,7 @@ def show(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Show why each sink refused a document, and when."""
-    with _opened(pipeline_spec(load(config, prefix=index_prefix), only_reads=True)) as spec:
+    with _opened(pipeline_spec(load(config, prefix=index_prefix), makes_files=False)) as spec:
         held = _held(_find(spec, index))
         found = [refusal for _, refusals in held for refusal in refusals if refusal.id == document]
     if not found:
@@ -98,7 +98,7 @@ def retry(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Build documents anew and write them; exit 1 when some are refused again. A running flusso may go on."""
-    with _opened(pipeline_spec(load(config, prefix=index_prefix), only_reads=True)) as spec:
+    with _opened(pipeline_spec(load(config, prefix=index_prefix), makes_files=False)) as spec:
         chosen = _find(spec, index)
         wanted = _wanted(chosen, documents, every=every)
         with connect(spec.dsn) as conn:
@@ -124,7 +124,7 @@ def drop(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Forget refused documents: the index keeps what it had of them before."""
-    with _opened(pipeline_spec(load(config, prefix=index_prefix), only_reads=True)) as spec:
+    with _opened(pipeline_spec(load(config, prefix=index_prefix), makes_files=False)) as spec:
         chosen = _find(spec, index)
         gone = 0
         for sink, ids in _wanted(chosen, documents, every=every):

@@ -23,7 +23,7 @@ def rollback(
     index_prefix: Prefix = None,
 ) -> None:
     """Lead readers back to the generation before, which `keep_generations` has kept."""
-    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), only_reads=True)
+    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), makes_files=False)
     chosen = chosen_indexes(spec, names or [], every=False)
     when = "the running flusso leads them now" if is_running(spec) else "the next run leads them"
     for index, sink_spec, back in [_backed(*each) for each in _places(chosen)]:  # all are looked at first

@@ -40,7 +40,7 @@ def search(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Full-text search, best hits first."""
-    known = _find(pipeline_spec(load(config, prefix=index_prefix), only_reads=True), index)
+    known = _find(pipeline_spec(load(config, prefix=index_prefix), makes_files=False), index)
     conditions = [_condition(known.schema, text) for text in where or ()]
     if not query.strip() and not conditions:
         raise ConfigError("there is nothing to look for", hint="give words, or --where FIELD=VALUE")

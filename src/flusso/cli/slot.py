@@ -31,7 +31,7 @@ def show(
     output: OutputFormat = Format.TEXT,
 ) -> None:
     """Show the slot, who reads it, what it costs, and what is wrong with it; exit 1 if something is."""
-    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), only_reads=True)
+    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), makes_files=False)
     with connect(spec.dsn) as conn:
         survey = survey_slot(conn, spec)
     if output is Format.JSON:
@@ -71,7 +71,7 @@ def advance(
     index_prefix: Prefix = None,
 ) -> None:
     """Move the slot forward over changes that nobody will then write."""
-    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), only_reads=True)
+    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), makes_files=False)
     with connect(spec.dsn) as conn:
         survey = survey_slot(conn, spec)
         start = check_slot(find_slot(conn, spec.slot))
@@ -100,7 +100,7 @@ def drop(
     index_prefix: Prefix = None,
 ) -> None:
     """Drop the slot, and the position with it; the server then keeps no WAL for it."""
-    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), only_reads=True)
+    spec = pipeline_spec(load(config, slot=slot, prefix=index_prefix), makes_files=False)
     with connect(spec.dsn) as conn:
         survey = survey_slot(conn, spec)
         if survey.info is None:

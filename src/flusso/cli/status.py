@@ -98,7 +98,7 @@ def status(
 ) -> None:
     """Show the slot and the indexes."""
     deployment = load(config, slot=slot, publication=publication, prefix=index_prefix)
-    spec = pipeline_spec(deployment, only_reads=True)
+    spec = pipeline_spec(deployment, makes_files=False)
     slot_facts = _slot_facts(dsn_of(deployment), spec.slot)
     indexes = gather_indexes(spec, is_followed=slot_facts.active_pid is not None)
     relations = _relation_facts(spec) if slot_facts.error is None else RelationFacts(error=slot_facts.error)

@@ -44,7 +44,7 @@ def verify(
 ) -> None:
     """Compare the indexes with the database, while both are in use."""
     deployment = load(config, slot=slot, publication=publication, prefix=index_prefix)
-    spec = pipeline_spec(deployment)
+    spec = pipeline_spec(deployment, makes_files=False)
     stop = stop_on_signal()
     with placed(deployment), show_progress() as tell:
         found = run_verify(spec, tell, stop, names=names or (), sample=sample, repairs=repair)
