@@ -18,9 +18,11 @@ from flusso.engine.entry import Entry
 from flusso.engine.events import Event, ReadersMoved, Reseeding, Waiting
 from flusso.engine.generations import Roles
 from flusso.engine.ledger import Ledger
+from flusso.engine.lookout import Lookout
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.spec import PipelineSpec
 from flusso.engine.switch import Switcher
+from flusso.engine.tenure import Tenure
 from flusso.errors import IndexTaken, SinkUnavailable, SlotMissing
 from flusso.lsn import Lsn, Version
 from flusso.schema.model import IndexSchema
@@ -28,6 +30,7 @@ from flusso.sinks.base import IndexState, IndexTarget, Request, Sink, States
 from flusso.sinks.sqlite.sink import SqliteSink
 from market import create_market, market_schema
 from pipelines import market_spec, publish_seeded, sqlite_sink
+from waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -109,6 +112,23 @@ def test_an_old_schema_whose_column_is_gone_is_written_no_more_and_still_read(
     serving = states(spec).serving("users")
     assert serving is not None
     assert (serving.generation, serving.stale) == (1, "the database no longer has what its schema reads")
+
+
+def test_readers_are_led_back_to_a_generation_that_is_written_no_more(
+    spec: PipelineSpec, database18: Database
+) -> None:
+    database18.execute("alter table users drop column email")
+    quick = replace(changed(spec), look_s=0.05)
+    prepared, sink = start(quick), opened(spec)
+    sink._conn.execute("delete from published")  # type: ignore[attr-defined]
+    lookout = Lookout(quick, prepared, Tenure(quick))
+    lookout.start()
+    failure = wait_until(lambda: lookout.failure, what="the word that readers are gone")
+    lookout.close()
+    assert str(failure) == 'readers no longer see generation 1 of index "users" in sink "local"'
+    assert entries(start(quick)) == [(2, False, False)]
+    assert [each.generation for each in sink.held() if each.is_read] == [1]
+    sink.close()
 
 
 def test_a_request_begins_a_generation_beside_the_serving_one_once(spec: PipelineSpec) -> None:

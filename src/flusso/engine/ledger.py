@@ -19,7 +19,7 @@ from flusso.engine.work import Destination, WorkSpec
 from flusso.errors import SinkError
 from flusso.lsn import Lsn
 from flusso.seeding import Seeding
-from flusso.sinks.base import IndexState, SinkSpec
+from flusso.sinks.base import IndexState, IndexTarget, SinkSpec
 
 
 @dataclass(slots=True)
@@ -63,15 +63,20 @@ class Ledger:
         """List the generations that are whole and that readers do not see yet."""
         return [entry for entry in self.entries if entry.is_waiting]
 
-    def lacks_readers(self, entry: Entry) -> bool:
+    def shown(self) -> list[tuple[SinkSpec, IndexTarget]]:
+        """List the generations that readers are to see, written or frozen."""
+        written = [entry.destination for entry in self.entries if entry.state.serves]
+        frozen = [(sink, state.target) for sink, state in self.frozen]
+        return [(each.sink, each.target) for each in written] + frozen
+
+    def lacks_readers(self, sink: SinkSpec, target: IndexTarget) -> bool:
         """Whether readers are to see a generation and its sink does not show it to them.
 
         Who finds that looks once more: they may just have been moving.
         """
 
         def is_unread() -> bool:
-            is_served = entry.state.serves and entry in self.entries
-            return is_served and not work.sink(entry.destination.sink).is_read(entry.destination.target)
+            return (sink, target) in self.shown() and not work.sink(sink).is_read(target)
 
         if not is_unread():
             return False

@@ -31,6 +31,7 @@ from flusso.errors import (
     SourceError,
 )
 from flusso.postgres.connect import Connection
+from flusso.sinks.base import IndexTarget
 
 _LOOK_END_S = 1.0
 
@@ -103,13 +104,13 @@ class Lookout:
                 if not sink.capabilities.keeps_state:
                     continue
                 uuids = work.sink(sink).uuids(target)
-                what = f'generation {target.generation} of index "{target.index}"'
                 if uuids is None and entry in ledger.entries:  # else it was dropped in order
-                    return GenerationGone(f'{what} is no longer in sink "{sink.name}"')
+                    return GenerationGone(f'{_name(target)} is no longer in sink "{sink.name}"')
                 if uuids is not None and is_another(entry.state, uuids):
-                    return GenerationGone(f'{what} was put back or made anew in sink "{sink.name}"')
-                if uuids is not None and ledger.lacks_readers(entry):
-                    return GenerationGone(f'readers no longer see {what} in sink "{sink.name}"')
+                    return GenerationGone(f'{_name(target)} was put back or made anew in sink "{sink.name}"')
+            for sink, target in ledger.shown():
+                if sink.capabilities.keeps_state and ledger.lacks_readers(sink, target):
+                    return GenerationGone(f'readers no longer see {_name(target)} in sink "{sink.name}"')
         return None
 
     def _find_gap(self, conn: Connection) -> PublicationError | None:
@@ -122,3 +123,7 @@ class Lookout:
         published = Published(marks, reads)
         gaps = (published.find_gap(entry.state) for entry in self.prepared.ledger.entries)
         return next((gap for gap in gaps if gap is not None), None)
+
+
+def _name(target: IndexTarget) -> str:
+    return f'generation {target.generation} of index "{target.index}"'

@@ -334,11 +334,11 @@ def _ensure_targets(schemas: Mapping[str, IndexSchema], ledger: Ledger) -> None:
         sink, target = work.sink(entry.destination.sink), entry.destination.target
         sink.ensure(target, schemas[entry.plan_name])
         ledger.remember_uuids(entry, sink.uuids(target) or ())
-    for entry in ledger.entries:
-        if entry.state.serves:  # a crash may have come before readers had moved
-            work.sink(entry.destination.sink).publish(entry.destination.target)
     for spec, state in ledger.frozen:
         work.sink(spec).claim(state.target)
+    for spec, target in ledger.shown():
+        # A crash may have come before readers had moved, or someone may have moved them since.
+        work.sink(spec).publish(target)
 
 
 def _work_spec(
