@@ -104,6 +104,13 @@ def test_requests_are_compressed_unless_told_otherwise(
     assert (BOOK.body or b"") in (gzip.decompress(bulk.body) if is_on else bulk.body)
 
 
+def test_nothing_is_compressed_on_the_way_to_this_machine_and_back(place: Place, proxy: SearchProxy) -> None:
+    assert place.written(place.spec(proxy.url, compress=True))
+    (bulk,) = [asked for asked in proxy.asked if asked.is_bulk]
+    assert "content-encoding" not in bulk.headers
+    assert "gzip" not in bulk.headers.get("accept-encoding", "")
+
+
 @pytest.fixture
 def pipeline(place: Place) -> Iterator[str]:
     """An ingest pipeline. The smallest builds have no processors: it changes and counts nothing."""

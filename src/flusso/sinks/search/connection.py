@@ -118,8 +118,8 @@ _paces: dict[SearchSpec, Pace] = {}
 
 
 def base_headers(spec: SearchSpec) -> dict[str, str]:
-    """Give the headers of every request: who we are, and that an answer may come compressed."""
-    headers = {"accept-encoding": "gzip"} if spec.compress else {}
+    """Give the headers of every request: who we are, and whether an answer may come compressed."""
+    headers = {"accept-encoding": "gzip"} if compresses(spec) else {}
     if spec.api_key:
         headers["authorization"] = f"ApiKey {spec.api_key}"
     elif spec.username:
@@ -129,7 +129,8 @@ def base_headers(spec: SearchSpec) -> dict[str, str]:
 
 
 def compresses(spec: SearchSpec) -> bool:
-    """Whether requests are compressed: not to this machine, where it costs CPU twice and saves nothing."""
+    """Whether requests and answers are compressed: not on this machine, where it costs CPU twice and saves
+    nothing."""
     return spec.compress and not all(_is_here(url) for url in spec.urls)
 
 
