@@ -24,7 +24,7 @@ where slot_name = %s
 def source_worker(session: Session, database: Database, slot: str) -> psutil.Process:
     """The process that reads this slot: other pipelines of the session have one too."""
     [(port,)] = database.execute(_READER, slot)
-    [found] = [process for process in _children(session) if port in _ports(process)]
+    [found] = [process for process in _children(session) if port in ports_of(process)]
     return found
 
 
@@ -71,7 +71,8 @@ def _is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def _ports(process: psutil.Process) -> list[int]:
+def ports_of(process: psutil.Process) -> list[int]:
+    """The ports of its own that it has connections from."""
     with suppress(psutil.NoSuchProcess):
         return [link.laddr.port for link in process.net_connections("tcp") if link.laddr]
     return []

@@ -26,6 +26,7 @@ from market import create_market
 from pipelines import assert_exact, market_spec, run_once
 from sizes import SIZES
 from waiting import wait_until
+from workers import ports_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.opensearch]
 SPARK = Path(pyspark.__file__).parent
@@ -71,7 +72,7 @@ def _executor_of(running: Running, port: object) -> psutil.Process:
     [worker] = [
         child
         for child in psutil.Process(running.process.pid).children(recursive=True)
-        if any(link.laddr and link.laddr.port == port for link in child.net_connections("tcp"))
+        if port in ports_of(child)
     ]
     return next(each for each in worker.parents() if _EXECUTOR in " ".join(each.cmdline()))
 
