@@ -2,7 +2,7 @@
 
 A `SinkSpec` is a small frozen, picklable description with its secrets resolved; it crosses to executors
 and is opened where it is used. A `Sink` is the open thing: connections, files. It is used by one thread
-at a time; many processes have the same sink open at once.
+at a time, but for `close`; many processes have the same sink open at once.
 
 Versions decide between writers: a write takes effect when its version is the same as or higher than
 what the sink holds for that id, *removals included*; an older one is counted as superseded, which is
@@ -392,7 +392,11 @@ class Sink(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of connections and files. Idempotent."""
+        """Let go of connections and files. Idempotent.
+
+        The one method that another thread may call while one is under way, as when a process is to end: the
+        other may then raise `SinkUnavailable`, and nothing that it had not returned from counts as done.
+        """
 
 
 class SinkSpec(Protocol):
