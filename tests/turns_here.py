@@ -6,22 +6,33 @@ import pickle
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from faulty import FaultySpec
+from fix_postgres import Database
 from flusso.engine import work
 from flusso.engine.events import Event, SeedFinished
 from flusso.engine.provision import Prepared, prepare
 from flusso.engine.room import Room
 from flusso.engine.seed import Seeder
-from flusso.engine.spec import PipelineSpec
+from flusso.engine.spec import BatchSpec, PipelineSpec
 from flusso.engine.tasks import Batches
 from flusso.engine.turns import Turns
 from flusso.postgres.connect import connect
 from flusso.postgres.version import emit_version
-from pipelines import publish_seeded
+from pipelines import market_spec, publish_seeded, sqlite_sink
 from waiting import wait_until
+
+ONE_BLOCK = BatchSpec(seed_range_mb=8192 / 1024 / 1024)
+
+
+def spec_of_small_ranges(database: Database, folder: Path, **changes: object) -> PipelineSpec:
+    """The market, in ranges of one block, into a sink that lists what is written."""
+    sink = FaultySpec(sqlite_sink(folder), str(folder))
+    return market_spec(database, sink, **({"batch": ONE_BLOCK} | changes))
 
 
 class TurnsHere(Turns):

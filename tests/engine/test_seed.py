@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import psycopg
 import pytest
@@ -23,34 +21,24 @@ from flusso.engine import filling, tasks
 from flusso.engine import seed as seed_module
 from flusso.engine.events import Event, Retrying, SeedAdvanced, SeedFinished, SeedStarted
 from flusso.engine.spec import BatchSpec, IndexSpec, PipelineSpec
-from flusso.engine.tasks import Batches
 from flusso.errors import EngineError
 from flusso.schema.parse import parse_schema
 from flusso.sinks.sqlite import SqliteSpec
-from flusso.sinks.sqlite.sink import SqliteSink
 from flusso.sinks.stdout import StdoutSpec
 from market import create_market, market_schema
 from pipelines import assert_exact, market_spec, sqlite_sink
-from turns_here import Seed, TurnsHere
-from waiting import wait_until
+from turns_here import Seed, spec_of_small_ranges
 
 pytestmark = pytest.mark.postgres
 
 USERS = 3000
 SOME = 0.7
-ONE_BLOCK = BatchSpec(seed_range_mb=8192 / 1024 / 1024)
 
 
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn has few of the forty ranges, so that there is something left wherever a seed is stopped."""
     monkeypatch.setattr(filling, "_LARGEST_SHARE", 4)
-
-
-def _spec(database: Database, folder: Path, **changes: object) -> PipelineSpec:
-    """The market, in ranges of one block, into a sink that lists what is written."""
-    sink = FaultySpec(sqlite_sink(folder), str(folder))
-    return market_spec(database, sink, **({"batch": ONE_BLOCK} | changes))
 
 
 def _once(when: Callable[[SeedAdvanced], bool], do: Callable[[], object]) -> Callable[[Event], None]:
@@ -94,7 +82,7 @@ def _turn_round(database: Database, table: str) -> None:
 
 def test_a_seed_that_was_stopped_goes_on_where_it_was(database: Database, tmp_path: Path) -> None:
     create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     first = _seed_some(spec)
     written = len(_writes(tmp_path))
     second = Seed(spec)
@@ -153,7 +141,7 @@ def test_rows_moved_across_finished_blocks_while_seeding_are_not_missed(
     create_market(database, users=USERS)
     # Dead rows in the first blocks, into which those behind them move.
     database.execute("delete from users where id < %s", USERS // 3)
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     seed = Seed(spec, _once(lambda event: event.seeding.share > 0.2, lambda: move(database, "users_0")))
     seed.run()
     assert_exact(database, spec)
@@ -166,7 +154,7 @@ def test_a_table_rewritten_while_nobody_runs_begins_again_and_the_others_go_on(
     database: Database, tmp_path: Path, rewrite: Callable[[Database, str], None]
 ) -> None:
     create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     _seed_some(spec)
     written = len(_writes(tmp_path))
     rewrite(database, "users_1")
@@ -178,10 +166,12 @@ def test_a_table_rewritten_while_nobody_runs_begins_again_and_the_others_go_on(
 
 def test_a_changed_schema_is_seeded_from_the_start(database: Database, tmp_path: Path) -> None:
     create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     _seed_some(spec)
     schema = parse_schema("version: 1\ntable: users\nprimary_key: id\nfields:\n  - text: name\n", file="x")
-    changed = _spec(database, tmp_path, indexes=(IndexSpec("users", schema, spec.indexes[0].sinks),))
+    changed = spec_of_small_ranges(
+        database, tmp_path, indexes=(IndexSpec("users", schema, spec.indexes[0].sinks),)
+    )
     seed = Seed(changed)
     seed.run()
     assert seed.of(SeedStarted)[0].seeding.done == 0
@@ -190,7 +180,7 @@ def test_a_changed_schema_is_seeded_from_the_start(database: Database, tmp_path:
 
 def test_a_lost_slot_seeds_from_the_start(database: Database, tmp_path: Path) -> None:
     create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     _seed_some(spec)
     database.execute("select pg_drop_replication_slot(%s)", spec.slot)
     database.execute("delete from users where id = 1; update users set name = 'unseen' where id = 3")
@@ -204,13 +194,15 @@ def test_a_sink_that_is_added_while_another_is_half_full_is_seeded_from_the_star
     database: Database, tmp_path: Path
 ) -> None:
     create_market(database, users=USERS)
-    old = _spec(database, tmp_path / "old")
-    new = _spec(database, tmp_path / "new")
+    old = spec_of_small_ranges(database, tmp_path / "old")
+    new = spec_of_small_ranges(database, tmp_path / "new")
     (tmp_path / "old").mkdir()
     (tmp_path / "new").mkdir()
     _seed_some(old)
     sinks = (old.indexes[0].sinks[0], _named("new", new))
-    both = _spec(database, tmp_path / "old", indexes=(IndexSpec("users", market_schema(), sinks),))
+    both = spec_of_small_ranges(
+        database, tmp_path / "old", indexes=(IndexSpec("users", market_schema(), sinks),)
+    )
     seed = Seed(both)
     seed.run()
     started = {event.sinks: event.seeding.share for event in seed.of(SeedStarted)}
@@ -219,7 +211,7 @@ def test_a_sink_that_is_added_while_another_is_half_full_is_seeded_from_the_star
     assert len(_writes(tmp_path / "old")) == USERS
     assert_exact(database, old)
     alone = (IndexSpec("users", market_schema(), sinks[1:]),)
-    assert_exact(database, _spec(database, tmp_path, indexes=alone))
+    assert_exact(database, spec_of_small_ranges(database, tmp_path, indexes=alone))
 
 
 def _named(name: str, spec: PipelineSpec) -> FaultySpec:
@@ -234,7 +226,7 @@ def test_a_reader_that_is_ended_in_the_middle_of_a_range_is_replaced(
     database: Database, tmp_path: Path
 ) -> None:
     create_market(database, users=USERS)
-    spec = _spec(database, tmp_path, batch=BatchSpec(seed_range_mb=64))
+    spec = spec_of_small_ranges(database, tmp_path, batch=BatchSpec(seed_range_mb=64))
     killed: list[object] = []
 
     def kill_readers() -> None:
@@ -280,7 +272,7 @@ def test_no_transaction_is_open_between_two_ranges(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     found: list[tuple[object, ...]] = []
     looks: list[object] = []
 
@@ -315,7 +307,7 @@ def test_limits_that_are_set_for_the_role_do_not_end_a_seed(database: Database, 
     )
     with pytest.raises(psycopg.Error):
         database.execute("select pg_sleep(1)")
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     seed = Seed(spec)
     seed.run()
     assert seed.is_finished
@@ -327,7 +319,7 @@ def test_a_sink_that_lost_what_it_remembered_is_filled_into_a_generation_of_its_
     database: Database, tmp_path: Path
 ) -> None:
     create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
+    spec = spec_of_small_ranges(database, tmp_path)
     Seed(spec).run()
     with contextlib.closing(sqlite3.connect(tmp_path / "index.db")) as file, file:
         file.execute("delete from states")
@@ -352,127 +344,3 @@ def test_each_document_counts_once_whatever_the_number_and_kind_of_sinks(
     assert seed.of(SeedAdvanced)[-1].seeding.documents == USERS
     assert [event.documents for event in seed.of(SeedFinished)] == [USERS]
     assert len(capfd.readouterr().out.splitlines()) == USERS * kinds.count("stdout")
-
-
-class Watched(TurnsHere):
-    """Notes how many turns run at a time, and does something in each."""
-
-    running: ClassVar[list[int]] = []
-    most: ClassVar[int] = 0
-    do: ClassVar[Callable[[], object]] = lambda: None
-
-    def plan(self, task: Callable[[Batches], Batches], count: int) -> Callable[[], list[Any]]:
-        planned = super().plan(task, count)
-
-        def run() -> list[Any]:
-            Watched.running.append(1)
-            Watched.most = max(Watched.most, sum(Watched.running))
-            try:
-                Watched.do()
-                return planned()
-            finally:
-                Watched.running.append(-1)
-
-        return run
-
-
-@pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> type[Watched]:
-    monkeypatch.setattr(Watched, "running", [])
-    monkeypatch.setattr(Watched, "most", 0)
-    monkeypatch.setattr(Watched, "do", lambda: None)
-    return Watched
-
-
-def test_no_more_turns_run_at_a_time_than_asked_for_though_there_are_slots(
-    database: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
-    seed = Seed(spec, turns=watched, slots=4, ahead=3)
-    waited: list[int] = []
-
-    def let_another_come() -> None:
-        (job,) = seed.seeder._jobs
-        if job.filling.has_ranges:
-            wait_until(lambda: job.filling.under_way > 1, what="a turn to wait beside this one")
-            waited.append(job.filling.under_way)
-
-    monkeypatch.setattr(watched, "do", let_another_come)
-    seed.run()
-    assert waited
-    assert watched.most == 1
-    assert_exact(database, spec)
-
-
-def test_turns_begin_in_the_order_in_which_they_were_taken_though_the_first_is_slow_to_be_ready(
-    database18: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_market(database18, users=USERS)
-    spec = _spec(database18, tmp_path)
-    another, began, planned = threading.Event(), [], itertools.count(1)
-
-    def plan(turns: TurnsHere, task: Callable[[Batches], Batches], count: int) -> Callable[[], list[Any]]:
-        number, run = next(planned), TurnsHere.plan(turns, task, count)
-        if number == 1:
-            another.wait(0.3)  # in vain: no other turn is made ready meanwhile
-        another.set()
-        return lambda: began.append(number) or run()
-
-    monkeypatch.setattr(watched, "plan", plan)
-    Seed(spec, turns=watched, ahead=1).run()
-    assert len(began) > 1
-    assert began == sorted(began)
-
-
-def test_a_turn_that_waits_for_its_slot_does_not_begin_once_the_seed_is_stopped(
-    database: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_market(database, users=USERS)
-    seed = Seed(_spec(database, tmp_path), turns=watched, ahead=1)
-
-    def stop() -> None:
-        wait_until(lambda: seed.seeder._jobs[0].filling.under_way == 2, what="another turn to wait")
-        seed.stop()
-
-    monkeypatch.setattr(watched, "do", stop)
-    seed.run()
-    assert sum(step for step in watched.running if step > 0) == 1
-
-
-def test_what_is_written_is_refreshed_before_the_last_turn_has_ended(
-    database18: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_market(database18, users=USERS)
-    seed = Seed(_spec(database18, tmp_path), turns=watched)
-    under_way: list[int] = []
-
-    def refresh(*_: object) -> None:
-        (job,) = seed.seeder._jobs
-        under_way.append(job.filling.under_way)
-
-    monkeypatch.setattr(SqliteSink, "refresh", refresh)
-    seed.run()
-    assert 1 in under_way
-
-
-def test_a_turn_that_takes_long_holds_up_none_of_the_others(
-    database: Database, tmp_path: Path, watched: type[Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    create_market(database, users=USERS)
-    spec = _spec(database, tmp_path)
-    seed = Seed(spec, turns=watched, slots=2, parallelism=2)
-    first = threading.Lock()
-
-    def is_alone() -> bool:
-        (job,) = seed.seeder._jobs
-        return job.filling.under_way == 1 and not job.filling.has_ranges
-
-    def hold_the_first() -> None:
-        if first.acquire(blocking=False):
-            wait_until(is_alone, what="the others to end", timeout_s=60)
-
-    monkeypatch.setattr(watched, "do", hold_the_first)
-    seed.run()
-    assert watched.most == 2
-    assert_exact(database, spec)

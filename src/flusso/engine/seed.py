@@ -72,6 +72,9 @@ class _Turn:
     job: _Job
     ranges: Sequence[BlockRange] = ()
     run: Callable[[], list[TurnReport]] = list
+    before: threading.Event = field(default_factory=threading.Event)
+    """Set when the one that was taken before it begins."""
+    begins: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(slots=True)
@@ -90,11 +93,14 @@ class Seeder:
     _lock: threading.Condition = field(default_factory=threading.Condition)
     """Over all of these; told of ranges that a turn hands back."""
     _making_ready: threading.Lock = field(default_factory=threading.Lock)
+    _last: threading.Event = field(default_factory=threading.Event)
+    """Set when the turn that was taken last begins."""
     _threads: list[threading.Thread] = field(default_factory=list)
     _at_a_time: threading.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._at_a_time = threading.Semaphore(self.turns.parallelism)
+        self._last.set()  # there is none before the first
 
     def start(self) -> None:
         """Begin what is new in the ledger; returns at once, and may be called again and again."""
@@ -172,7 +178,9 @@ class Seeder:
             if not ranges:
                 return _Turn(job)
             task = tasks.write_ranges(job.spec, [ranges], _TURN_S, is_last=is_last)
-            return _Turn(job, ranges, retrying(partial(self.turns.plan, task, 1), outage))
+            turn = _Turn(job, ranges, retrying(partial(self.turns.plan, task, 1), outage), self._last)
+            self._last = turn.begins
+            return turn
 
     def _choose(self) -> _Job | None:
         """Give the index that is nearest to its end, so that some are soon there for readers. Under the
@@ -195,7 +203,11 @@ class Seeder:
         outage.end()
 
     def _attempt(self, turn: _Turn) -> tuple[TurnReport, Totals]:
+        # A semaphore lets in whoever comes at the right moment, before those who wait.
+        while not (turn.before.wait(_LOOK_S) or self._is_closed.is_set() or self.failure):
+            pass
         with self._at_a_time, self.turns.slots(1):
+            turn.begins.set()
             if self._is_closed.is_set():  # while it waited for its slot
                 return TurnReport(0, ()), Totals()
             began_s = time.monotonic()
