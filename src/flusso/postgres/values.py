@@ -133,7 +133,7 @@ def _render_other(base: str, x: str) -> str:
         case "timestamptz":
             return (
                 f"case when {x} >= '0001-01-01 00:00:00+00' and {x} < '10000-01-01 00:00:00+00' "
-                f"then replace(replace({x}::text, ' ', 'T'), '+00', 'Z') end"
+                f"then replace(({x} at time zone 'UTC')::text, ' ', 'T') || 'Z' end"
             )
         case "timetz":
             return f"({x} at time zone 'UTC')::time"
