@@ -83,12 +83,12 @@ def test_a_worker_opens_a_file_anew_that_was_replaced_before_this_start(
     assert report.done == len(ranges)
 
 
-def test_a_last_turn_has_what_is_written_refreshed_beside_its_last_two_ranges(
+def test_a_last_turn_has_what_is_written_refreshed_beside_its_last_two_ranges_and_last_requests(
     database18: Database, tmp_path: Path, refreshed: list[str]
 ) -> None:
     spec, ranges = _planned(database18, tmp_path)
     report = _run(spec, ranges, 60.0, is_last=True)
-    assert (report.done, refreshed) == (len(ranges), ["users", "users"])
+    assert (report.done, refreshed) == (len(ranges), ["users"] * 3)
 
 
 @pytest.mark.parametrize(("turn_s", "is_last"), [(60.0, False), (0.0, True)])

@@ -185,3 +185,43 @@ def test_a_request_that_takes_long_keeps_none_of_those_behind_it_back(
             writer.put("books", [book])
         (report,) = writer.finish()
     assert (report.written, two.held(two.second)) == (len(books), len(books))
+
+
+@pytest.mark.parametrize(("is_refreshing", "most"), [(False, 3), (True, 2)])
+def test_fewer_requests_are_under_way_while_what_is_written_is_refreshed(
+    two: Two, monkeypatch: pytest.MonkeyPatch, is_refreshing: bool, most: int
+) -> None:
+    books = [Built(str(number), BOOK.body) for number in range(8)]
+    refreshed, may_end = threading.Event(), threading.Semaphore(0)
+    begun: list[str] = []
+    ended: list[str] = []
+    highest: list[int] = []
+    write = SqliteSink.write
+
+    def held(sink: SqliteSink, target: IndexTarget, writes: Sequence[Write], **rest: Any) -> WriteResult:
+        if writes[0].id != books[-1].id:  # which goes in the task's own thread, beside the others
+            begun.append(writes[0].id)
+            highest.append(len(begun) - len(ended))
+            assert may_end.acquire(timeout=30)
+            ended.append(writes[0].id)
+        return write(sink, target, writes, **rest)
+
+    def work_off(writer: Writer) -> None:
+        for book in books:
+            writer.put("books", [book])
+        writer.finish()
+
+    monkeypatch.setattr(SqliteSink, "write", held)
+    monkeypatch.setattr(SqliteSink, "refresh", lambda *_: refreshed.wait(30))
+    with two.alone() as writer:
+        if is_refreshing:
+            writer.refresh("books")
+        thread = threading.Thread(target=work_off, args=(writer,), daemon=True)
+        thread.start()
+        for number in range(len(books) - 1):
+            expected = min(number + most, len(books) - 1)
+            wait_until(lambda least=expected: len(begun) >= least, what="as many as may be under way")
+            may_end.release()
+        thread.join(30)
+        refreshed.set()
+    assert (max(highest), two.held(two.second)) == (most, len(books))

@@ -28,8 +28,9 @@ from flusso.errors import TableRewritten
 from flusso.postgres.connect import Connection
 from flusso.postgres.identifiers import quote_table
 
-# Larger ones cost a search server a little less, but what the stream writes beside a seed waits behind them.
-_CHUNK_BYTES = 400_000
+# Smaller ones cost a search server and whoever writes them more CPU, larger ones no less; and what the stream
+# writes beside a seed waits behind them.
+_CHUNK_BYTES = 500_000
 _MAX_TID = "(4294967295,65535)"
 # So many are half the work of one at a time, more are hardly less, and each may be a document of megabytes.
 _ROWS_AT_A_TIME = 5 if pq.version() >= 170000 else 1

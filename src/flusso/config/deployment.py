@@ -108,7 +108,7 @@ class SearchServerSettings:
     api_key: Secret | None = None
     ca: str | None = None
     tls_verify: bool = True
-    batch_size: int = bounded(1000, 1, 1_000_000)
+    batch_size: int = bounded(2000, 1, 1_000_000)
     max_bytes: int = bounded(10 * MIB, 1024, _MANY)
     timeout_secs: int = bounded(30, 1, 86_400)
     max_retries: int = bounded(3, 0, 1000)

@@ -42,7 +42,8 @@ _IDS_IN_A_BATCH = 10_000
 _TURN_BYTES = 128_000_000
 _REFRESHED = 2
 """Ranges at the end of a seed beside which an index is refreshed. The first such refresh has nearly all to do
-and takes about as long as a range, the second one little, and what is left for the end is less still."""
+and takes about as long as a range, the second one little. A third comes beside the last requests, and leaves
+less still for the end."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -260,6 +261,8 @@ def _write_ranges(
                     done += 1
                     if time.monotonic() - began_s >= turn_s or writer.bytes >= _TURN_BYTES:
                         break
+                if is_last and done == len(turn):
+                    writer.refresh(turn[-1].index)
             except TableRewritten:
                 is_rewritten = True
             return TurnReport(done, tuple(writer.finish()), is_rewritten)

@@ -90,9 +90,16 @@ class Writer:
     def _send(self) -> None:
         assert self._held is not None
         index, writes = self._held
-        while len(self._under_way) >= self.spec.lanes:
+        while len(self._under_way) >= self._lanes:
             self._take_done()
         self._under_way.append((index, self._start(self._destinations(index), writes)))
+
+    @property
+    def _lanes(self) -> int:
+        """How many requests may be under way. One less while what is written is refreshed: a search server
+        lets a thread for writes help with that, and what the stream writes would wait behind the others."""
+        is_refreshing = not all(each.done() for each in self._refreshes)
+        return max(1, self.spec.lanes - is_refreshing)
 
     def _take_done(self) -> None:
         """Wait for a chunk that is through, whichever it is: a search server that writes a segment out keeps

@@ -42,7 +42,7 @@ class SearchSpec(ABC):
     ca: str | None = None
     tls_verify: bool = True
     prefix: str = ""
-    batch_size: int = 1000
+    batch_size: int = 2000
     max_bytes: int = 10 * 1024 * 1024
     timeout_s: float = 30.0
     max_retries: int = 8
