@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter
 from statistics import harmonic_mean, median
 from urllib.parse import urlsplit
 
@@ -48,20 +47,15 @@ def measure(stage: Stage) -> Iterator[Row]:
     """Find the best number of connections for a plain load, then take turns with it."""
     load = _prepare(stage)
     found = _take_turns(stage, load, stage.sizes.seeds)
+    process_s = median(seed.process_s for seed in found.seeds)
     yield Row(
         "whole seed of a process just started ÷ bulk load of ready JSON",
-        f"{found.ratio:.2f} ({thousands(found.whole)} documents/s)",
+        f"{found.ratio:.2f} ({thousands(found.rate)} documents/s)",
         f"≥ {_AIM}",
         found.ratio >= _AIM,
         f"{found.turns}; before, loads gave {found.tried} connections; "
-        f"reading alone from Postgres, one connection: {thousands(load.read_rate)} documents/s",
-    )
-    warm = median(rates.warm for rates in found.seeds)
-    process_s = median(rates.process_s for rates in found.seeds)
-    yield Row(
-        "the same after its first turn",
-        f"{median(found.ratios(attrgetter('warm'))):.2f} ({thousands(warm)} documents/s)",
-        detail=f"from the process's start to its end {process_s:.0f} s",
+        f"reading alone from Postgres, one connection: {thousands(load.read_rate)} documents/s; "
+        f"from the process's start to its end {process_s:.0f} s",
     )
 
 
@@ -74,7 +68,7 @@ def measure_apart(stage: Stage) -> Iterator[Row]:
         found = _take_turns(stage, load, min(_TURNS_APART, stage.sizes.seeds), master="local[2]")
     yield Row(
         "whole seed ÷ bulk load, the search server on cores of its own",
-        f"{found.ratio:.2f} ({thousands(found.whole)} documents/s)",
+        f"{found.ratio:.2f} ({thousands(found.rate)} documents/s)",
         f"≥ {_AIM}",
         found.ratio >= _AIM,
         f"{found.turns}; before, loads gave {found.tried} connections; half of the cores for the server",
@@ -92,12 +86,13 @@ class _Load:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rates:
-    """Documents per second of one seed: from its start to its end, and after its first turn."""
+class _Seed:
+    """How fast one seed was."""
 
-    whole: float
-    warm: float
+    rate: float
+    """Documents per second."""
     process_s: float
+    """How long the whole process took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +102,27 @@ class _Turns:
     tried: str
     loads: list[float]
     """One more than seeds: each seed stands between two."""
-    seeds: list[_Rates]
+    seeds: list[_Seed]
 
     @property
-    def whole(self) -> float:
-        return median(rates.whole for rates in self.seeds)
+    def rate(self) -> float:
+        return median(seed.rate for seed in self.seeds)
 
-    def ratios(self, part: Callable[[_Rates], float]) -> list[float]:
-        """Compare a part of each seed with the loads before and after it, all of the same documents."""
+    @property
+    def ratios(self) -> list[float]:
+        """Compare each seed with the loads before and after it, all of the same documents."""
         around = (harmonic_mean(pair) for pair in pairwise(self.loads))
-        return [part(rates) / load for rates, load in zip(self.seeds, around, strict=True)]
+        return [seed.rate / load for seed, load in zip(self.seeds, around, strict=True)]
 
     @property
     def ratio(self) -> float:
-        return median(self.ratios(attrgetter("whole")))
+        return median(self.ratios)
 
     @property
     def turns(self) -> str:
         loads = ", ".join(map(thousands, self.loads))
-        seeds = ", ".join(thousands(rates.whole) for rates in self.seeds)
-        told = ", ".join(f"{ratio:.2f}" for ratio in self.ratios(attrgetter("whole")))
+        seeds = ", ".join(thousands(seed.rate) for seed in self.seeds)
+        told = ", ".join(f"{ratio:.2f}" for ratio in self.ratios)
         return f"median of {told}: loads {loads}, and between them seeds {seeds}"
 
 
@@ -144,7 +140,7 @@ def _take_turns(stage: Stage, load: _Load, count: int, *, master: str | None = N
     best = max(tried, key=lambda connections: tried[connections])
     told = ", ".join(f"{thousands(rate)} over {connections}" for connections, rate in tried.items())
     loads = [_send_all(stage, load, best)]
-    seeds: list[_Rates] = []
+    seeds: list[_Seed] = []
     for _ in range(count):
         seeds.append(_seed(stage, master))
         loads.append(_send_all(stage, load, best))
@@ -214,7 +210,7 @@ def _send(url: str, index: str, bodies: list[bytes]) -> None:
     conn.close()
 
 
-def _seed(stage: Stage, master: str | None) -> _Rates:
+def _seed(stage: Stage, master: str | None) -> _Seed:
     """Let flusso fill an index of its own, once."""
     prefix = "seed_"
     started_s = time.perf_counter()
@@ -230,8 +226,5 @@ def _seed(stage: Stage, master: str | None) -> _Rates:
     stage.search.delete(f"{prefix}*")
     with stage.connect() as conn:
         drop_slot(conn, prefix)
-    count, seconds = int(done["documents"]), pipeline.seconds_between("seed started", "readers moved")
-    first = pipeline.fields("seed advanced")[0]
-    cold = int(first["documents"])
-    warm = (count - cold) / (seconds - cold / float(first["docs_per_s"]))
-    return _Rates(count / seconds, warm, process_s)
+    seconds = pipeline.seconds_between("seed started", "readers moved")
+    return _Seed(int(done["documents"]) / seconds, process_s)
