@@ -53,7 +53,7 @@ SIZES = (
     else Sizes(
         seed_users=8_000,
         seed_rows=30_000,
-        cluster_users=10_000,
+        cluster_users=20_000,
         outage_s=3.0,
         transaction_changes=200_000,
         transaction_users=2_000,

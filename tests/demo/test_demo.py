@@ -112,7 +112,7 @@ def test_the_demo_shows_a_full_text_search(finished: Demo) -> None:
 MOMENTS = {
     "while Postgres and the JVM start": "starting Postgres",
     "while the shop is loaded": "Postgres 18",
-    "while seeding": "seed customers:  ",
+    "while seeding": "seed customers: started",
 }
 
 

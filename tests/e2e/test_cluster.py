@@ -41,9 +41,10 @@ where relation = 'tags'::regclass
 
 
 def _deploy(folder: Path, database: Database, sink: OpenSearchSpec, spark: str) -> Deployment:
+    # The smallest ranges: more than one turn takes, so that there is a seed to disturb.
     text = (
         f'[sinks.search]\ntype = "opensearch"\nurl = "{sink.urls[0]}"\nnumber_of_replicas = 0\n'
-        f"[batch]\nseed_range_mb = 0.2\n[spark]\n{spark}"
+        f"[batch]\nseed_range_mb = 0.0625\n[spark]\n{spark}"
     )
     deployment = Deployment(folder, database, sink=text)
     deployment.env["FLUSSO_INDEX_PREFIX"] = sink.prefix

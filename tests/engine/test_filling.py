@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flusso.builder.extents import Extent
 from flusso.builder.plan import IndexPlan
 from flusso.builder.ranges import BlockRange
@@ -64,6 +66,13 @@ def test_a_turn_gets_twice_what_the_last_one_managed() -> None:
     assert len(filling.take(1)) == 18
     _end(filling, filling.take(1), 1)
     assert len(filling.take(1)) == _LEAST_SHARE
+
+
+@pytest.mark.parametrize(
+    ("ranges", "first"), [(_LEAST_SHARE, _LEAST_SHARE), (_LEAST_SHARE + 1, _FIRST_SHARE)]
+)
+def test_the_first_turn_is_short_unless_one_may_do_for_all(ranges: int, first: int) -> None:
+    assert len(_filling(_extent(1, ranges)).take(1)) == first
 
 
 def test_turns_side_by_side_leave_each_other_enough() -> None:

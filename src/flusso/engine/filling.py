@@ -17,8 +17,8 @@ from flusso.engine.outcome import Totals
 from flusso.seeding import OPEN, LeafSeed, Seeding, summed_up
 
 _FIRST_SHARE, _LEAST_SHARE, _LARGEST_SHARE = 1, 16, 128
-"""Ranges that a turn is given: one for the first, so that there is something to show soon, then twice as many
-as the last one managed in its time, so that few wait behind a slow one."""
+"""Ranges that a turn is given: one for the first, so that there is something to show soon, unless one turn
+may do for all; then twice as many as the last one managed in its time, so that few wait behind a slow one."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,8 @@ class Filling:
     def take(self, threads: int) -> list[BlockRange]:
         """Take ranges for a turn: few enough that the last ones keep all threads busy."""
         rest = len(self._waiting)
-        most = self._share if self.turns or self.under_way else _FIRST_SHARE
+        is_first = not (self.turns or self.under_way)
+        most = _FIRST_SHARE if is_first and rest > _LEAST_SHARE else self._share
         share = most if threads == 1 else min(most, max(1, rest // (2 * threads)))
         self.under_way += 1
         return [self._waiting.popleft() for _ in range(min(rest, share))]
