@@ -53,8 +53,9 @@ class WorkSpec:
     max_fan_out: int = 50_000
     """More documents than this from few rows are owed."""
     lanes: int = 3
-    """Requests to sinks that one task has under way at a time; one where a file has a single writer. With
-    more of them what the stream writes beside a seed waits for longer, and the seed is hardly faster."""
+    """Requests to sinks that one task has under way at a time, one less beside a refresh; one where a file
+    has a single writer. With more of them what the stream writes beside a seed waits for longer, and the seed
+    is hardly faster."""
     refreshes: frozenset[Destination] = field(default=frozenset())
     """Where writes must be searchable when the task ends."""
     quarantines: frozenset[tuple[str, str]] = field(default=frozenset())
